@@ -1,0 +1,1 @@
+//! Raw FFI to DPDK.

@@ -1,0 +1,3 @@
+//! The appliance's daemon.
+
+fn main() {}

@@ -1,0 +1,269 @@
+//! The validated configuration. What has this type is consistent: names resolve, ranges hold,
+//! addresses have routes. Only `config::load` and `config::parse` make it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use crate::packet::{FlowHashKey, MacAddress};
+
+/// The whole configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Who this appliance is.
+    pub appliance: Appliance,
+    /// Which cores do what.
+    pub cpu: Cpu,
+    /// Packet memory.
+    pub memory: Memory,
+    /// The connection tables.
+    pub conntrack: Conntrack,
+    /// The admin socket.
+    pub admin: Admin,
+    /// At least one.
+    pub ports: Vec<Port>,
+    /// Probe templates.
+    pub monitors: Vec<Monitor>,
+    /// Pools, in the file's order.
+    pub pools: Vec<Pool>,
+    /// Services, in the file's order.
+    pub services: Vec<Service>,
+}
+
+/// `[appliance]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Appliance {
+    /// Unique in its cluster.
+    pub name: String,
+    /// Where it stands.
+    pub site: Option<String>,
+    /// Where it stands.
+    pub region: Option<String>,
+    /// Where it stands.
+    pub zone: Option<String>,
+    /// The same on every appliance of a cluster.
+    pub flow_hash_key: FlowHashKey,
+}
+
+/// `[cpu]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpu {
+    /// The management core.
+    pub management: usize,
+    /// One core a worker, without repeats; at least one.
+    pub workers: Vec<usize>,
+    /// What a worker does when there is nothing to do.
+    pub idle: Idle,
+}
+
+/// What an idle worker does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// Poll on.
+    Spin,
+    /// Yield the core after 64 empty polls.
+    Yield,
+}
+
+/// `[memory]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Whether packet memory comes from hugepages. Without them only virtual devices work.
+    pub hugepages: bool,
+    /// Packet memory in MiB.
+    pub packet_memory: u32,
+}
+
+/// `[conntrack]`: how many flows each worker tracks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conntrack {
+    /// IPv4 flows a worker.
+    pub ipv4_flows: u32,
+    /// IPv6 flows a worker.
+    pub ipv6_flows: u32,
+}
+
+/// `[admin]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// Path of the admin socket.
+    pub socket: PathBuf,
+}
+
+/// `[[port]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Port {
+    /// Unique.
+    pub name: String,
+    /// A DPDK device: a PCI address (`0000:3b:02.0`) or a virtual device with its arguments.
+    pub device: String,
+    /// Its addresses with the prefix of their network; at least one.
+    pub addresses: Vec<IpNet>,
+    /// Where IPv4 packets go whose destination is on no port's network.
+    pub gateway_ipv4: Option<Ipv4Addr>,
+    /// The same for IPv6.
+    pub gateway_ipv6: Option<Ipv6Addr>,
+    /// Largest IP packet in bytes, 576..=9200 (1280 or more with IPv6 addresses).
+    pub mtu: u16,
+    /// 802.1Q VLAN of all its frames, 1..=4094.
+    pub vlan: Option<u16>,
+    /// Set instead of the device's own address.
+    pub mac: Option<MacAddress>,
+}
+
+/// `[[monitor]]`: a probe template, usable by many pools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Monitor {
+    /// Unique.
+    pub name: String,
+    /// What is asked of the backend.
+    pub kind: MonitorKind,
+    /// TCP port that is probed.
+    pub port: u16,
+    /// From the start of one probe to the start of the next.
+    pub interval: Duration,
+    /// Hard deadline of one probe; at most `interval`.
+    pub timeout: Duration,
+    /// Consecutive passes until a backend that is down is up; at least 1.
+    pub rise: u32,
+    /// Consecutive failures until a backend that is up is down; at least 1.
+    pub fall: u32,
+}
+
+/// What a probe asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MonitorKind {
+    /// The connection opens.
+    Tcp,
+    /// A GET is answered with one of the expected status codes.
+    Http {
+        /// Path and query.
+        path: String,
+        /// `Host` header; the probed address if absent.
+        host: Option<String>,
+        /// Status codes that pass; not empty.
+        expected_status: Vec<u16>,
+    },
+}
+
+/// `[[pool]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pool {
+    /// Unique.
+    pub name: String,
+    /// Where it stands.
+    pub region: Option<String>,
+    /// Where it stands.
+    pub zone: Option<String>,
+    /// Name of its monitor. Without one its backends are always up.
+    pub monitor: Option<String>,
+    /// Fewer healthy backends than this and the pool takes no new flows; 1..=backends.
+    pub threshold: usize,
+    /// Slots of its Maglev table: a prime, at least the number of backends.
+    pub table_size: u32,
+    /// At least one; names and identities (virtual network, address) are unique in the pool.
+    pub backends: Vec<Backend>,
+}
+
+/// `[[pool.backend]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Backend {
+    /// Unique in its pool; for people only.
+    pub name: String,
+    /// Where encapsulated packets go.
+    pub address: IpAddr,
+    /// Part of its identity, beside the address.
+    pub virtual_network: Option<String>,
+    /// Relative share of new flows, 0..=1_000_000; 0 takes none.
+    pub weight: u32,
+    /// Where a direct probe goes, if not to `address`.
+    pub probe_address: Option<IpAddr>,
+}
+
+impl Backend {
+    /// The socket address that a direct probe of `monitor` goes to.
+    #[must_use]
+    pub fn probe_target(&self, monitor: &Monitor) -> SocketAddr {
+        SocketAddr::new(self.probe_address.unwrap_or(self.address), monitor.port)
+    }
+}
+
+/// `[[service]]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// Unique.
+    pub name: String,
+    /// How the pool is chosen.
+    pub steering: Steering,
+    /// Names of its pools, in order of preference; at least one.
+    pub pools: Vec<String>,
+    /// Which packet fields choose the backend.
+    pub affinity: Affinity,
+    /// How long an established flow may be silent.
+    pub idle_timeout: Duration,
+    /// Its entry points; at least one.
+    pub vips: Vec<Vip>,
+}
+
+/// How a service's pool is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steering {
+    /// The first pool in order at or above its threshold takes all.
+    Failover,
+}
+
+/// Which packet fields choose the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Affinity {
+    /// All five: source and destination address and port, and protocol. `none` is the same.
+    ClientIpPortProto,
+}
+
+/// `[[service.vip]]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vip {
+    /// The virtual IP.
+    pub address: IpAddr,
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Inclusive ranges, sorted, without overlap; `any` is 0..=65535.
+    pub ports: Vec<PortRange>,
+    /// Whether ports on whose network it lies answer ARP and neighbour solicitation for it.
+    pub arp: bool,
+}
+
+/// Inclusive range of L4 ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PortRange {
+    /// First.
+    pub first: u16,
+    /// Last; not below `first`.
+    pub last: u16,
+}
+
+impl PortRange {
+    /// Every port.
+    pub const ANY: Self = Self { first: 0, last: u16::MAX };
+}
+
+/// Transport protocol of a VIP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// RFC 9293.
+    Tcp,
+    /// RFC 768.
+    Udp,
+}
+
+impl Protocol {
+    /// Its IP protocol number.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+        }
+    }
+}
