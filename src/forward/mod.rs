@@ -9,4 +9,4 @@ pub use tables::{
     BackendFlags, BackendRecord, Level1, PoolTable, PortRecord, ServiceTable, Tables,
 };
 pub use verdict::{DropReason, PuntReason, Verdict};
-pub use vip_map::VipMap;
+pub use vip_map::{PortService, VipEntry, VipMap};

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use super::vip_map::VipMap;
-use crate::id::{BackendEpoch, BackendId, PoolId, PortId, ServiceId};
+use crate::id::{BackendEpoch, BackendId, PoolId, PortId};
 use crate::maglev::Maglev;
 use crate::packet::{FlowHash, FlowHashKey, MacAddress};
 
