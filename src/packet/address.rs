@@ -1,10 +1,15 @@
 //! Link-layer addresses.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// An Ethernet address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(transparent)]
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
@@ -17,6 +22,23 @@ impl MacAddress {
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
     }
+
+    /// The group address that frames to an IPv6 multicast address are sent to (RFC 2464 §7).
+    #[must_use]
+    pub const fn for_ipv6_multicast(group: Ipv6Addr) -> Self {
+        let [.., a, b, c, d] = group.octets();
+        Self([0x33, 0x33, a, b, c, d])
+    }
+}
+
+/// The multicast group of all nodes on the link (RFC 4291 §2.7.1).
+pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+
+/// The solicited-node multicast address of an IPv6 address (RFC 4291 §2.7.1).
+#[must_use]
+pub const fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+    let [.., a, b, c] = address.octets();
+    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | a as u16, (b as u16) << 8 | c as u16)
 }
 
 impl fmt::Display for MacAddress {
@@ -59,5 +81,13 @@ mod tests {
         {
             assert!(wrong.parse::<MacAddress>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn multicast_addresses_follow_the_examples_of_the_rfcs() {
+        // RFC 4291 §2.7.1.
+        let group = solicited_node("4037::01:800:200e:8c6c".parse().unwrap());
+        assert_eq!(group, "ff02::1:ff0e:8c6c".parse::<Ipv6Addr>().unwrap());
+        assert_eq!(MacAddress::for_ipv6_multicast(group).to_string(), "33:33:ff:0e:8c:6c");
     }
 }

@@ -1,6 +1,6 @@
-//! What a flow is: its 5-tuple, and the keyed hash of it.
+//! What a flow is: its 5-tuple, and the value of its hash.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The 5-tuple of a packet, in host order. The two families never mix: an IPv4-mapped IPv6 address
 /// is an IPv6 address.
@@ -34,6 +34,64 @@ pub enum FlowKey {
     },
 }
 
+impl FlowKey {
+    /// Source address.
+    #[must_use]
+    #[inline]
+    pub const fn source(&self) -> IpAddr {
+        match *self {
+            Self::V4 { source, .. } => IpAddr::V4(source),
+            Self::V6 { source, .. } => IpAddr::V6(source),
+        }
+    }
+
+    /// Destination address.
+    #[must_use]
+    #[inline]
+    pub const fn destination(&self) -> IpAddr {
+        match *self {
+            Self::V4 { destination, .. } => IpAddr::V4(destination),
+            Self::V6 { destination, .. } => IpAddr::V6(destination),
+        }
+    }
+
+    /// Source port; 0 for a protocol without ports.
+    #[must_use]
+    #[inline]
+    pub const fn source_port(&self) -> u16 {
+        match *self {
+            Self::V4 { source_port, .. } | Self::V6 { source_port, .. } => source_port,
+        }
+    }
+
+    /// Destination port; 0 for a protocol without ports.
+    #[must_use]
+    #[inline]
+    pub const fn destination_port(&self) -> u16 {
+        match *self {
+            Self::V4 { destination_port, .. } | Self::V6 { destination_port, .. } => {
+                destination_port
+            }
+        }
+    }
+
+    /// IP protocol number; of the upper layer in IPv6.
+    #[must_use]
+    #[inline]
+    pub const fn protocol(&self) -> u8 {
+        match *self {
+            Self::V4 { protocol, .. } | Self::V6 { protocol, .. } => protocol,
+        }
+    }
+
+    /// Whether the packet is IPv6.
+    #[must_use]
+    #[inline]
+    pub const fn is_ipv6(&self) -> bool {
+        matches!(self, Self::V6 { .. })
+    }
+}
+
 /// The keyed hash of a flow (SipHash-1-3; `docs/flow-hash.md`). High half for level 1, low half
 /// for level 2 of the tables. It has nothing to do with the port's RSS hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -53,16 +111,5 @@ impl FlowHash {
     #[expect(clippy::cast_possible_truncation, reason = "the low half is what is asked for")]
     pub const fn level2(self) -> u32 {
         self.0 as u32
-    }
-}
-
-/// The 128-bit key of the flow hash; all appliances of a cluster share it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct FlowHashKey(pub [u8; 16]);
-
-impl std::fmt::Debug for FlowHashKey {
-    /// The key is a secret: who knows it can aim flows at one backend.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("FlowHashKey(..)")
     }
 }
