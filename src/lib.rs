@@ -9,6 +9,7 @@ pub mod cli;
 pub mod config;
 pub mod conntrack;
 pub mod control;
+pub mod cpu;
 #[cfg(feature = "dpdk")]
 #[allow(unsafe_code)]
 pub mod dpdk;

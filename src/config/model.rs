@@ -176,7 +176,7 @@ pub struct Backend {
     pub address: IpAddr,
     /// Part of its identity, beside the address.
     pub virtual_network: Option<String>,
-    /// Relative share of new flows, 0..=1_000_000; 0 takes none.
+    /// Relative share of new flows, `0..=1_000_000`; 0 takes none.
     pub weight: u32,
     /// Where a direct probe goes, if not to `address`.
     pub probe_address: Option<IpAddr>,
