@@ -113,11 +113,12 @@ class Appliance:
         return json.loads(self.lodectl("--json", *words))
 
     def backends(self):
-        """The rows of `show backends`."""
-        return self.show("show", "backends")["backends"]
+        """The rows of `show backends`, each with the name of its pool."""
+        return [{"pool": pool["pool"], **backend}
+                for pool in self.show("show", "backends")["pools"] for backend in pool["backends"]]
 
     def health(self):
-        """{(pool, backend): "up" or "down"}"""
+        """{(pool, backend): "up", "down" or "unknown"}"""
         return {(row["pool"], row["name"]): row["health"] for row in self.backends()}
 
     def wait_for_health(self, backend, health, seconds=10):

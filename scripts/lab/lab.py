@@ -51,6 +51,7 @@ http {{
     server {{
         listen 0.0.0.0:{port} backlog=4096;
         listen [::]:{port} backlog=4096;
+        add_header X-Backend {name};
         location = / {{ return 200 "{name}\\n"; }}
         location = /health {{ return 200 "healthy\\n"; access_log off; }}
         location = /big {{ alias {directory}/big; }}

@@ -16,7 +16,7 @@ from collections import Counter
 import configuration
 import lab as lab_module
 import plan
-from appliance import Appliance
+from appliance import Appliance, programs
 from lab import HERE, Lab, wait_until
 
 REQUESTS = 300
@@ -166,7 +166,8 @@ def explain(lab):
     say(f"""
 The lab stays ({VICTIM} is dead). Look around:
   {tool} exec --state {lab.state} client curl http://{plan.VIP4}/
-  {tool} exec --state {lab.state} b1 tcpdump -ni eth0
+  {programs()}/lodectl --socket {lab.path("admin.sock")} show backends
+  {tool} exec --state {lab.state} b1 ip address
   {lab.path('')[:-1]}: configuration, admin socket, logs
 Remove it:
   {tool} down --state {lab.state}""")

@@ -1,0 +1,139 @@
+"""Forwarding goes on whatever management suffers; a backend that dies or moves is dealt with."""
+
+import contextlib
+import ctypes
+import os
+import socket
+import time
+
+import configuration
+import plan
+from support import LIBC, LabCase, SteadyLoad
+
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
+WAIT_ALL = 0x40000000  # __WALL: threads are children that waitpid hides otherwise
+STOPPED = 30
+HALF_OPEN = 100
+
+LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+LIBC.ptrace.restype = ctypes.c_long
+
+
+def ptrace(request, thread):
+    """One ptrace call without arguments."""
+    if LIBC.ptrace(request, thread, None, None) != 0:
+        raise OSError(ctypes.get_errno(), f"ptrace({request:#x}, {thread})")
+
+
+@contextlib.contextmanager
+def stopped(threads):
+    """These threads stand still: a signal would stop the whole process, ptrace stops one thread."""
+    held = []
+    try:
+        for thread in threads:
+            ptrace(PTRACE_SEIZE, thread)
+            held.append(thread)
+            ptrace(PTRACE_INTERRUPT, thread)
+            os.waitpid(thread, WAIT_ALL)
+        yield
+    finally:
+        for thread in held:
+            ptrace(PTRACE_DETACH, thread)
+
+
+class FailStatic(LabCase):
+    """Management hangs, starves or is flooded; no request fails."""
+
+    def test_management_stopped(self):
+        _, (worker_core,) = configuration.cores()
+        threads = self.appliance.threads()
+        others = [thread for thread, (_, cores) in threads.items() if cores != {worker_core}]
+        self.assertIn(self.appliance.pid, others, "the main thread is no worker")
+        self.assertLess(len(others), len(threads), "there is a worker to run on")
+        with SteadyLoad(self.lab, rate=20) as load:
+            with stopped(others):
+                time.sleep(STOPPED)
+                states = {thread: state(thread) for thread in others}
+        self.assertEqual(set(states.values()), {"t"}, "all stood still to the end")
+        self.assert_all_answered(load.made, at_least=10 * STOPPED)
+        # And it comes back.
+        self.assertEqual(set(self.appliance.health().values()), {"up"})
+
+    def test_half_requests(self):
+        connections = []
+        try:
+            for _ in range(HALF_OPEN):
+                connection = socket.socket(socket.AF_UNIX)
+                connections.append(connection)
+                connection.settimeout(5)
+                connection.connect(self.appliance.socket)
+                connection.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "sta')
+            with SteadyLoad(self.lab, rate=20) as load:
+                for _ in range(5):
+                    begin = time.monotonic()
+                    self.assertIn("generation", self.appliance.show("status"))
+                    self.assertLess(time.monotonic() - begin, 5)
+                    time.sleep(1)
+            self.assert_all_answered(load.made, at_least=50)
+        finally:
+            for connection in connections:
+                connection.close()
+
+    def test_broken_requests(self):
+        for line in (b"\xff\xfe\x00\n", b"{}\n", b"[]\n", b"{" * 5000 + b"\n", b"\n" * 100,
+                     b'{"jsonrpc":"2.0","id":1,"method":"no.such"}\n', b"x" * 200_000 + b"\n"):
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(5)
+                connection.connect(self.appliance.socket)
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    connection.sendall(line)
+                    self.assertIn(b'"error"', connection.recv(65536), line[:40])
+        self.assertIn("generation", self.appliance.show("status"))
+        self.curl(4)
+
+
+class Death(LabCase):
+    """A backend dies and comes back; another one changes its MAC address."""
+
+    def test_a_dead_backend_is_left_and_taken_back(self):
+        self.lab.kill_backend("b2")
+        killed = time.time()
+        detected = self.appliance.wait_for_health("b2", "down", 15)
+        self.assertLess(detected - killed, configuration.DETECTION_LIMIT)
+        for family in (4, 6):
+            served = {self.curl(family).strip() for _ in range(40)}
+            self.assertEqual(served, {"b1", "b3"})
+        probes = [row["probes"] for row in self.appliance.backends() if row["name"] == "b2"]
+        for log in probes:  # OPS-05
+            self.assertTrue(log[-1]["failure"], "the last probe says why it failed")
+            self.assertLessEqual(len(log), 10)
+        self.lab.revive_backend("b2")
+        self.appliance.wait_for_health("b2", "up", 15)
+        for family in (4, 6):
+            self.ask_until_all_served(family)
+
+    def test_a_new_mac_is_found(self):
+        self.ask_until_all_served(4)
+        space = self.lab.namespaces["b1"]
+        # The kernel says nothing of it: arp_notify and ndisc_notify are off.
+        space.ip("link", "set", "eth0", "address", "02:00:00:00:77:11")
+        deadline = time.monotonic() + 60
+        for family in (4, 6):
+            while True:
+                answers = [self.lab.run("client", "curl", "-qs", "--noproxy", "*", "--max-time", "1",
+                                        f"http://{host(family)}/").stdout.strip()
+                           for _ in range(30)]
+                if "" not in answers and set(answers) == set(plan.BACKENDS):
+                    break
+                self.assertLess(time.monotonic(), deadline, f"IPv{family}: {answers}")
+
+
+def host(family):
+    """The VIP as a URL has it."""
+    return plan.VIP4 if family == 4 else f"[{plan.VIP6}]"
+
+
+def state(thread):
+    """A thread's state letter; `t` is stopped by a tracer."""
+    with open(f"/proc/{thread}/stat", encoding="utf-8", errors="replace") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
