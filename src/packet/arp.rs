@@ -12,8 +12,9 @@ use super::ethernet::ethertype;
 pub const ARP_LEN: usize = size_of::<ArpHeader>();
 
 /// An ARP packet as it is on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct ArpHeader {
     /// 1: Ethernet.

@@ -398,8 +398,7 @@ impl Builder {
             Upper::Raw { .. } => self.payload.clone(),
             Upper::Tcp { source_port, destination_port, flags, options } => {
                 let header_len = TCP_LEN + options.len();
-                let words =
-                    self.wrong.data_offset.unwrap_or_else(|| low_byte(header_len / 4));
+                let words = self.wrong.data_offset.unwrap_or_else(|| low_byte(header_len / 4));
                 let mut header = TcpHeader {
                     source_port: (*source_port).into(),
                     destination_port: (*destination_port).into(),

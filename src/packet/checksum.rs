@@ -121,3 +121,74 @@ pub fn is_ipv4_header_intact(header: &[u8; 20]) -> bool {
     let sum = words.iter().fold(0u64, |sum, word| sum + u64::from(u32::from_ne_bytes(*word)));
     Sum(sum).is_intact()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_rfc_holds() {
+        // RFC 1071 §3.
+        let sum = Sum::ZERO.bytes(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]);
+        assert_eq!(sum.fold(), 0xddf2);
+        assert_eq!(sum.checksum(), 0x220d);
+        // RFC 1624 §4: the case that equation 4 gets wrong.
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    /// Word by word, as RFC 1071 §1 puts it.
+    fn slow(bytes: &[u8]) -> u16 {
+        let mut sum = 0u32;
+        for word in bytes.chunks(2) {
+            sum += u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0));
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        u16::try_from(sum).unwrap()
+    }
+
+    #[test]
+    fn parts_and_the_whole_have_one_sum() {
+        bolero::check!().with_iterations(5_000).for_each(|bytes: &[u8]| {
+            let whole = Sum::ZERO.bytes(bytes);
+            assert_eq!(whole.fold(), slow(bytes));
+            for cut in (0..bytes.len()).step_by(2) {
+                let (front, back) = bytes.split_at(cut);
+                assert_eq!(Sum::ZERO.bytes(back).bytes(front).fold(), whole.fold());
+            }
+        });
+        assert_eq!(Sum::ZERO.bytes(&vec![0xff; 65_536]).fold(), 0xffff);
+    }
+
+    #[test]
+    fn an_update_is_a_full_recomputation() {
+        bolero::check!()
+            .with_type::<([u8; 20], u8, u16)>()
+            .with_iterations(20_000)
+            .cloned()
+            .for_each(|(mut bytes, place, new)| {
+                // An all-zero message is the one whose sum has two representations; headers are
+                // never all zero.
+                bytes[0] = 0x45;
+                let place = 2 + usize::from(place) % 9 * 2;
+                let before = checksum(&bytes);
+                let old = u16::from_be_bytes([bytes[place], bytes[place + 1]]);
+                bytes[place..place + 2].copy_from_slice(&new.to_be_bytes());
+                assert_eq!(update(before, old, new), checksum(&bytes));
+            });
+    }
+
+    #[test]
+    fn the_fast_path_agrees_with_the_sum() {
+        bolero::check!().with_type::<([u8; 20], bool)>().with_iterations(20_000).cloned().for_each(
+            |(mut header, right)| {
+                if right {
+                    header[10..12].fill(0);
+                    let sum = checksum(&header);
+                    header[10..12].copy_from_slice(&sum.to_be_bytes());
+                    assert!(is_ipv4_header_intact(&header));
+                }
+                assert_eq!(is_ipv4_header_intact(&header), Sum::ZERO.bytes(&header).is_intact());
+            },
+        );
+    }
+}

@@ -95,7 +95,9 @@ pub struct OuterTemplate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OuterConfigError {
     /// The tunnel's ends are of two families.
-    #[error("a tunnel cannot lead from {source_address} to {destination}: give the port an address of the backend's family")]
+    #[error(
+        "a tunnel cannot lead from {source_address} to {destination}: give the port an address of the backend's family"
+    )]
     MixedFamilies {
         /// The near end.
         source_address: IpAddr,
@@ -236,9 +238,8 @@ pub fn encapsulate(
     inner: Inner,
 ) -> Result<(), EncapsulationError> {
     buf.truncate(l3_offset + inner.ip_len);
-    let frame = buf
-        .replace_front(l3_offset, shape.header_len())
-        .ok_or(EncapsulationError::NoHeadroom)?;
+    let frame =
+        buf.replace_front(l3_offset, shape.header_len()).ok_or(EncapsulationError::NoHeadroom)?;
     write_outer(template, shape, frame, inner)
 }
 

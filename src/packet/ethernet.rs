@@ -25,8 +25,9 @@ pub const VLAN_TAG_LEN: usize = size_of::<VlanTag>();
 pub const MINIMUM_FRAME_LEN: usize = 60;
 
 /// An Ethernet II header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct EthernetHeader {
     /// Destination address.
@@ -38,8 +39,9 @@ pub struct EthernetHeader {
 }
 
 /// An 802.1Q tag, from behind its own ethertype to the ethertype of what it carries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct VlanTag {
     /// Priority (3 bits), drop eligibility (1), VLAN id (12).

@@ -20,7 +20,9 @@ impl std::fmt::Debug for FlowHashKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseFlowHashKeyError {
     /// Another number of characters.
-    #[error("a flow hash key is 32 hex digits, and this one has {0} characters; `openssl rand -hex 16` makes one")]
+    #[error(
+        "a flow hash key is 32 hex digits, and this one has {0} characters; `openssl rand -hex 16` makes one"
+    )]
     Length(usize),
     /// A character that is no hex digit.
     #[error("a flow hash key is 32 hex digits, and character {0} of this one is none")]
@@ -33,8 +35,7 @@ impl FromStr for FlowHashKey {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let mut value: u128 = 0;
         for (place, character) in text.chars().enumerate() {
-            let digit =
-                character.to_digit(16).ok_or(ParseFlowHashKeyError::Digit(place + 1))?;
+            let digit = character.to_digit(16).ok_or(ParseFlowHashKeyError::Digit(place + 1))?;
             value = value << 4 | u128::from(digit);
         }
         match text.len() {

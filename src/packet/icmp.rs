@@ -12,8 +12,9 @@ pub const ECHO_REQUEST: u8 = 8;
 pub const ECHO_LEN: usize = size_of::<EchoHeader>();
 
 /// The header of an echo request or reply (RFC 792, RFC 4443 §4.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct EchoHeader {
     /// What the message is.

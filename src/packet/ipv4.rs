@@ -13,8 +13,9 @@ pub const DONT_FRAGMENT: u16 = 0x4000;
 pub const FRAGMENT_MASK: u16 = 0x3fff;
 
 /// An IPv4 header without its options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct Ipv4Header {
     /// Version (4 bits) and header length in 32-bit words (4 bits): 0x45 without options.

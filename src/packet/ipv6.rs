@@ -13,8 +13,9 @@ pub const IPV6_LEN: usize = size_of::<Ipv6Header>();
 pub const EXTENSION_CAP: usize = 8;
 
 /// An IPv6 header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct Ipv6Header {
     /// Version (4 bits), traffic class (8 bits), flow label (20 bits).
@@ -116,8 +117,7 @@ pub fn skip_extensions(next_header: u8, payload: &[u8]) -> Extensions {
         if place == EXTENSION_CAP || (next == protocol::HOP_BY_HOP && place > 0) {
             return Extensions::Bad;
         }
-        let Some(&[following, units]) =
-            payload.get(len..).and_then(|rest| rest.first_chunk::<2>())
+        let Some(&[following, units]) = payload.get(len..).and_then(|rest| rest.first_chunk::<2>())
         else {
             return Extensions::Bad;
         };

@@ -8,12 +8,7 @@
 //! [`encapsulation`] or, answered in place, through [`reply`]. [`originate`] makes the frames that
 //! the appliance sends on its own account, [`Builder`] those of tests and generators.
 
-#![deny(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing
-)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod address;
 pub mod arp;
@@ -34,6 +29,8 @@ pub mod parse;
 pub mod protocol;
 pub mod reply;
 pub mod tcp;
+#[cfg(test)]
+mod tests;
 pub mod udp;
 
 pub use address::{ALL_NODES, MacAddress, ParseMacAddressError, solicited_node};

@@ -20,8 +20,9 @@ pub const LINK_ADDRESS_OPTION_LEN: usize = size_of::<LinkAddressOption>();
 pub const HOP_LIMIT: u8 = 255;
 
 /// A solicitation or advertisement without its options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct NeighbourHeader {
     /// [`icmpv6::NEIGHBOUR_SOLICITATION`] or [`icmpv6::NEIGHBOUR_ADVERTISEMENT`].
@@ -47,8 +48,9 @@ impl NeighbourHeader {
 }
 
 /// A source or target link-layer address option (RFC 4861 §4.6.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct LinkAddressOption {
     /// [`LinkAddressOption::SOURCE`] or [`LinkAddressOption::TARGET`].
@@ -74,8 +76,9 @@ impl LinkAddressOption {
 
 /// A whole solicitation or advertisement with one link-layer address option, from the IPv6 header
 /// on: what the appliance sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
 #[repr(C)]
 pub struct NeighbourPacket {
     /// The IPv6 header.
@@ -198,7 +201,6 @@ pub struct NeighbourSolicitation {
 
 /// A valid neighbour advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "three bits of the message")]
 pub struct NeighbourAdvertisement {
     /// Who says so.
     pub source: Ipv6Addr,
@@ -326,8 +328,7 @@ fn link_address(mut options: &[u8], wanted: u8) -> Result<Option<MacAddress>, Nd
         let option = options.get(..len).filter(|option| !option.is_empty());
         let option = option.ok_or(NdpError::Option)?;
         if option_type == wanted && found.is_none() {
-            let option =
-                LinkAddressOption::ref_from_bytes(option).map_err(|_| NdpError::Option)?;
+            let option = LinkAddressOption::ref_from_bytes(option).map_err(|_| NdpError::Option)?;
             if option.mac.is_group() {
                 return Err(NdpError::Option);
             }

@@ -168,8 +168,7 @@ pub fn link(frame: &[u8]) -> Result<Link, ParseError> {
     let (mut carried, mut vlan, mut l3_offset) = (header.ethertype.get(), None, ETHERNET_LEN);
     if carried == ethertype::VLAN {
         let (tag, _) = VlanTag::ref_from_prefix(rest).map_err(|_| ParseError::Truncated)?;
-        (carried, vlan, l3_offset) =
-            (tag.ethertype.get(), tag.id(), ETHERNET_LEN + VLAN_TAG_LEN);
+        (carried, vlan, l3_offset) = (tag.ethertype.get(), tag.id(), ETHERNET_LEN + VLAN_TAG_LEN);
     }
     let ethertype = match carried {
         ethertype::IPV4 => Ethertype::Ipv4,

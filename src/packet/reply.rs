@@ -101,7 +101,6 @@ pub fn neighbour_advertisement(
     turn_around(frame, destination_mac, our_mac)
 }
 
-
 /// Turns an echo request into its reply (RFC 792, RFC 4443 §4.2), from the address that was asked.
 /// The reply has the request's data, TOS and DF, and a TTL of [`DEFAULT_TTL`].
 ///
@@ -130,11 +129,7 @@ pub fn echo(frame: &mut [u8], our_mac: MacAddress) -> Result<(), ReplyError> {
     turn_around(frame, parsed.link.source, our_mac)
 }
 
-fn echo_ipv4(
-    frame: &mut [u8],
-    packet: &IpPacket,
-    destination: Ipv4Addr,
-) -> Result<(), ReplyError> {
+fn echo_ipv4(frame: &mut [u8], packet: &IpPacket, destination: Ipv4Addr) -> Result<(), ReplyError> {
     let malformed = ReplyError::Malformed;
     if destination.is_multicast()
         || destination.is_broadcast()
@@ -178,8 +173,7 @@ fn echo_ipv6(
 
 /// Makes an echo request a reply. Swapped addresses leave the pseudo header's sum as it was.
 fn answer(message: &mut [u8], request: u8, reply: u8) -> Result<(), ReplyError> {
-    let (header, _) =
-        EchoHeader::mut_from_prefix(message).map_err(|_| ReplyError::Malformed)?;
+    let (header, _) = EchoHeader::mut_from_prefix(message).map_err(|_| ReplyError::Malformed)?;
     if (header.message_type, header.code) != (request, 0) {
         return Err(ReplyError::Malformed);
     }
