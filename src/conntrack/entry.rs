@@ -147,7 +147,7 @@ pub trait Bucket: Copy + FromBytes + IntoBytes + Immutable + KnownLayout {
     }
 }
 
-/// One cache line: three IPv4 entries.
+/// One cache line: three IPv4 entries. The three spare bytes are reserved, and 0.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C, align(64))]
 pub struct Ipv4Bucket {
@@ -200,7 +200,7 @@ impl Bucket for Ipv4Bucket {
 impl Bucket for Ipv6Bucket {
     type Key = Ipv6Key;
     const ENTRIES: usize = 2;
-    const FULL_PERCENT: usize = 30;
+    const FULL_PERCENT: usize = 40;
     const MAX_OVERFLOW: u32 = u16::MAX as u32;
 
     #[inline]

@@ -12,7 +12,13 @@
 //! entries exactly, so a lookup reads the second line only if that counter is not zero. Since the
 //! distance follows from the stored key, home can be found again at expiry without the hash.
 //!
-//! All-zero bytes are an empty table. Storage is an argument: heap in tests, hugepages on a port.
+//! | | key | entry | entries a bucket | declared full at | bytes a flow |
+//! |---|---|---|---|---|---|
+//! | IPv4 | 10 | 19 | 3 | 40 % | 53 |
+//! | IPv6 | 22 | 31 | 2 | 40 % | 80 |
+//!
+//! Any number of buckets will do, since an index is scaled, not masked. All-zero bytes are an empty
+//! table. Storage is an argument: heap in tests, hugepages on a port.
 //!
 //! # What an insert does
 //!
@@ -51,8 +57,7 @@ mod table;
 pub use entry::{Bucket, Entry, Flow, Ipv4Bucket, Ipv6Bucket};
 pub use key::{Ipv4Key, Ipv6Key, Key};
 pub use state::{
-    CLOSING_TIMEOUT, EntryState, HALF_OPEN_TIMEOUT, MAX_TIMEOUT, TcpFlags, Timeouts,
-    UNVERIFIED_TIMEOUT,
+    CLOSING_TIMEOUT, EntryState, HALF_OPEN_TIMEOUT, MAX_TIMEOUT, Timeouts, UNVERIFIED_TIMEOUT,
 };
 pub use table::{Candidates, Counters, FlowTable, Found, Full, Inserted, Removed};
 

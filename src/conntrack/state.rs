@@ -1,5 +1,6 @@
 //! How far a flow has come, and how long it is remembered in each state.
 
+use crate::packet::TcpFlags;
 use crate::time::Tick;
 
 /// How long a flow is remembered after its client's SYN while nothing else comes, in ms: long
@@ -113,37 +114,6 @@ impl EntryState {
     }
 }
 
-/// The flags of a TCP header (RFC 9293 §3.1), as its octet 13 has them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpFlags(pub u8);
-
-impl TcpFlags {
-    /// No more data from the sender.
-    pub const FIN: Self = Self(0x01);
-    /// Synchronise sequence numbers: a new connection.
-    pub const SYN: Self = Self(0x02);
-    /// Reset the connection.
-    pub const RST: Self = Self(0x04);
-    /// The acknowledgement field counts.
-    pub const ACK: Self = Self(0x10);
-
-    /// Whether all flags of `other` are set.
-    #[must_use]
-    #[inline]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether the packet asks for a new connection: a SYN without ACK, FIN or RST. The client's
-    /// half of a connection never has SYN and ACK together but in a simultaneous open (RFC 9293
-    /// §3.5), which a server behind a VIP does not do.
-    #[must_use]
-    #[inline]
-    pub const fn opens(self) -> bool {
-        self.0 & (Self::FIN.0 | Self::SYN.0 | Self::RST.0 | Self::ACK.0) == Self::SYN.0
-    }
-}
-
 /// How long a flow may be silent before it is forgotten, by state, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
@@ -238,10 +208,10 @@ mod tests {
 
     #[test]
     fn only_a_bare_syn_opens() {
-        assert!(SYN.opens());
-        assert!(TcpFlags(0xc2).opens(), "with ECE and CWR (RFC 3168 §6.1.1)");
+        assert!(SYN.is_opening());
+        assert!(TcpFlags(0xc2).is_opening(), "with ECE and CWR (RFC 3168 §6.1.1)");
         for flags in [0x00, 0x10, 0x12, 0x03, 0x06, 0x01, 0x04] {
-            assert!(!TcpFlags(flags).opens(), "{flags:#x}");
+            assert!(!TcpFlags(flags).is_opening(), "{flags:#x}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The table of one family: find, insert, touch, remove, age.
 
+mod insert;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,8 @@ use super::key::Key;
 use super::state::{EntryState, deadline, must_move};
 use crate::packet::FlowHash;
 use crate::time::Tick;
+
+pub use insert::{Full, Inserted, Removed};
 
 /// Tracked flows of one family, on storage `S` of buckets `B`.
 #[derive(Debug)]
@@ -50,40 +53,6 @@ pub struct Counters {
     pub evicted: u64,
     /// Entries that were removed on request.
     pub removed: u64,
-}
-
-/// The table has no room for the flow, and nothing at its home is of less worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the connection table has no room for the flow; raise its capacity in [conntrack]")]
-pub struct Full;
-
-/// An entry was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inserted {
-    /// The entry that made room for it, if any: at most one.
-    pub removed: Option<Removed>,
-}
-
-/// Why an entry made room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removed {
-    /// It was live and had the same key.
-    Replaced(Flow),
-    /// It had outlived its deadline.
-    Expired(Flow),
-    /// It was live, of another key, and of less worth.
-    Evicted(Flow),
-}
-
-impl Removed {
-    /// What the entry held.
-    #[must_use]
-    #[inline]
-    pub const fn flow(&self) -> Flow {
-        match *self {
-            Self::Replaced(flow) | Self::Expired(flow) | Self::Evicted(flow) => flow,
-        }
-    }
 }
 
 /// A place in the table. Only for use inside one call or while [`Found`] borrows the table.
@@ -201,61 +170,6 @@ impl<B: Bucket, S: DerefMut<Target = [B]>> FlowTable<B, S> {
         if flow.is_expired(now) { None } else { Some(flow) }
     }
 
-    /// Makes an entry for the flow; an entry of the same key gives way to it.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`] if there is no room by the rules of the [module](super). Nothing was changed but
-    /// the counter of refusals.
-    pub fn insert(
-        &mut self,
-        key: B::Key,
-        candidates: Candidates,
-        flow: Flow,
-        now: Tick,
-    ) -> Result<Inserted, Full> {
-        let home = candidates.home;
-        if let Some((slot, old)) = self.locate(&key, home) {
-            let displaced = slot.bucket != home;
-            self.vacate(slot);
-            self.fill(slot, key, flow, displaced);
-            let removed = if old.is_expired(now) {
-                self.counters.expired += 1;
-                Removed::Expired(old)
-            } else {
-                self.counters.replaced += 1;
-                Removed::Replaced(old)
-            };
-            return Ok(Inserted { removed: Some(removed) });
-        }
-
-        let has_room = self.len < self.capacity;
-        if let Some(slot) = self.vacancy(home, now, has_room) {
-            let removed = self.vacate(slot).map(Removed::Expired);
-            self.counters.expired += u64::from(removed.is_some());
-            self.fill(slot, key, flow, false);
-            return Ok(Inserted { removed });
-        }
-        if has_room && self.overflow(home) < B::MAX_OVERFLOW {
-            let alternate = self.alternate(&key, home);
-            let slot = self.vacancy(alternate, now, true);
-            if let Some(slot) = slot {
-                let removed = self.vacate(slot).map(Removed::Expired);
-                self.counters.expired += u64::from(removed.is_some());
-                self.fill(slot, key, flow, true);
-                return Ok(Inserted { removed });
-            }
-        }
-        if let Some(slot) = self.victim(home, flow.state, now) {
-            let removed = self.vacate(slot).map(Removed::Evicted);
-            self.counters.evicted += u64::from(removed.is_some());
-            self.fill(slot, key, flow, false);
-            return Ok(Inserted { removed });
-        }
-        self.counters.refused += 1;
-        Err(Full)
-    }
-
     /// Visits the next `buckets` buckets, and those only, in turn; forgets what has expired there
     /// and hands it to `expired`. More than all buckets is one round.
     pub fn age(&mut self, now: Tick, buckets: usize, mut expired: impl FnMut(Flow)) {
@@ -312,28 +226,6 @@ impl<B: Bucket, S: DerefMut<Target = [B]>> FlowTable<B, S> {
         Some((Slot { bucket, entry }, entries.get(entry)?.flow()?))
     }
 
-    /// An expired entry's place in `bucket`, or with `empty` also an empty one.
-    #[inline]
-    fn vacancy(&self, bucket: u32, now: Tick, empty: bool) -> Option<Slot> {
-        let entry = self
-            .buckets
-            .get(bucket as usize)?
-            .entries()
-            .iter()
-            .position(|entry| entry.flow().map_or(empty, |flow| flow.is_expired(now)))?;
-        Some(Slot { bucket, entry })
-    }
-
-    /// The place of the live entry at `home` that gives way first to a newcomer in state `state`.
-    fn victim(&self, home: u32, state: EntryState, now: Tick) -> Option<Slot> {
-        let entries = self.buckets.get(home as usize)?.entries().iter().enumerate();
-        let (entry, _) = entries
-            .filter_map(|(place, entry)| Some((place, entry.flow()?)))
-            .filter(|(_, flow)| state.may_evict(flow.state))
-            .min_by_key(|(_, flow)| flow.state.eviction_order(flow.expiry, now))?;
-        Some(Slot { bucket: home, entry })
-    }
-
     /// Empties a place, keeps every count, and returns what was there.
     fn vacate(&mut self, slot: Slot) -> Option<Flow> {
         let entry = self.entry(slot)?;
@@ -356,7 +248,6 @@ impl<B: Bucket, S: DerefMut<Target = [B]>> FlowTable<B, S> {
         if let Some(entry) = self.entry_mut(slot) {
             entry.fill(key, flow, displaced);
             self.len += 1;
-            self.counters.inserted += 1;
         }
     }
 
