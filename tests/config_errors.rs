@@ -126,8 +126,12 @@ fn appliance() {
             ]],
         ),
         ("0d0e0f\"", "0d0e0\"", &[&["32 hex digits, and has 31 characters", "od -An"]]),
-        ("0d0e0f\"", "0d0e0g\"", &[&["32 hex digits, and has other characters", "od -An"]]),
-        ("0d0e0f\"", "0d0e+f\"", &[&["32 hex digits, and has other characters"]]),
+        (
+            "0d0e0f\"",
+            "0d0e0g\"",
+            &[&["32 hex digits, and has another character at place 32", "od -An"]],
+        ),
+        ("0d0e0f\"", "0d0e+f\"", &[&["another character at place 31"]]),
     ]);
 }
 
@@ -270,9 +274,13 @@ fn ports() {
         ),
         ("[[port]]", "[port]", &[&["line 10: port", "write [[port]]"]]),
     ]);
-    let many: String = (0..256)
-        .map(|number| format!("[[port]]\nname = \"p{number}\"\ndevice = \"net_tap{number}\"\naddresses = [\"10.9.{number}.1/24\"]\n"))
-        .collect();
+    let port = |number| {
+        format!(
+            "[[port]]\nname = \"p{number}\"\ndevice = \"net_tap{number}\"\naddresses = \
+             [\"10.9.{number}.1/24\"]\n"
+        )
+    };
+    let many = (0..256).map(port).collect::<Vec<_>>().concat();
     let text = format!("{GOOD}{many}");
     check(&text, &messages(&text), &[&["port", "is there 257 times; at most 255"]]);
     let text = "[appliance]\nname = \"a\"\nflow_hash_key = \"000102030405060708090a0b0c0d0e0f\"\n";
@@ -390,7 +398,7 @@ fn pools_and_backends() {
         (
             "weight = 2",
             "weight = -5",
-            &[&["line 32: pool[0].backend[0].weight (backend `b1`) = -5", "0 to 1000000"]],
+            &[&["line 30: pool[0].backend[0].weight (backend `b1`) = -5", "0 to 1000000"]],
         ),
         ("weight = 2", "weight = 1_000_001", &[&["0 to 1000000"]]),
         ("weight = 2", "weight = 1.5", &[&["pool[0].backend[0].weight", "not a float"]]),
@@ -407,7 +415,7 @@ fn pools_and_backends() {
             "name = \"b1\"",
             &[&["pool[0].backend[1].name", "another backend of the pool"]],
         ),
-        ("name = \"b2\"\n", "", &[&["pool[0].backend[1].name: is missing"]]),
+        ("name = \"b2\"\n", "", &[&["pool[0].backend[1].name (pool `web`): is missing"]]),
         (
             "\"10.1.2.3\"",
             "\"192.0.2.11\"",
@@ -521,7 +529,11 @@ fn services_and_vips() {
             &[&["service[0].vip[0].protocol", "not available yet"]],
         ),
         ("protocol = \"tcp\"", "protocol = 6", &[&["expects \"tcp\" or \"udp\", not an integer"]]),
-        ("[80, \"8000-8099\"]", "0", &[&["service[0].vip[0].ports = 0", "not understood"]]),
+        (
+            "[80, \"8000-8099\"]",
+            "0",
+            &[&["service[0].vip[0].ports (service `site`) = 0", "not understood"]],
+        ),
         ("[80, \"8000-8099\"]", "[]", &[&["is empty"]]),
         ("[80, \"8000-8099\"]", "65536", &[&["not understood"]]),
         ("[80, \"8000-8099\"]", "\"+80\"", &[&["not understood"]]),
@@ -698,7 +710,7 @@ fn what_works_perhaps_not_as_intended_is_a_warning() {
         ),
         (
             "protocol = \"tcp\"",
-            "protocol = \"tcp\"\narp = false\n[[service.vip]]\naddress = \"192.0.2.100\"\nprotocol = \"udp\"\nports = 1\n[[service.vip]]\naddress = \"192.0.2.101\"\nprotocol = \"tcp\"",
+            "protocol = \"tcp\"\narp = false\nports = 81\n[[service.vip]]\naddress = \"192.0.2.100\"\nprotocol = \"udp\"\nports = 1\n[[service.vip]]\naddress = \"192.0.2.101\"\nprotocol = \"tcp\"",
             &[&["vip[1].arp", "opposite"]],
         ),
         (
@@ -788,7 +800,7 @@ fn what_is_absent_has_its_default() {
     let pool = &config.pools[0];
     assert_eq!((pool.threshold, pool.table_size, pool.backends[1].weight), (1, 65_537, 1));
     let service = &config.services[0];
-    assert_eq!(service.idle_timeout, Duration::from_secs(600));
+    assert_eq!(service.idle_timeout, Duration::from_mins(10));
     assert_eq!(service.affinity, Affinity::ClientIpPortProto);
     let vip = &service.vips[0];
     assert!(vip.arp);

@@ -11,7 +11,7 @@ use toml::de::DeValue;
 use super::key;
 use super::model::PortRange;
 use super::section::article;
-use crate::packet::{FlowHashKey, MacAddress};
+use crate::packet::{FlowHashKey, MacAddress, ParseFlowHashKeyError};
 
 /// How to make a key of the flow hash; part of messages and of the documentation.
 pub(super) const MAKE_KEY: &str = "od -An -N16 -tx1 /dev/urandom | tr -d ' \\n'";
@@ -227,22 +227,18 @@ pub(super) fn mac(value: &DeValue<'_>) -> Result<MacAddress, String> {
 
 /// The key of the flow hash: 16 bytes as 32 hex digits. Its messages never show it.
 pub(super) fn flow_hash_key(value: &DeValue<'_>) -> Result<FlowHashKey, String> {
-    let mend = |problem: String| format!("{problem}; make one with: {MAKE_KEY}");
-    let written = str_of(value, "32 hex digits as a string").map_err(mend)?;
-    if written.len() != 32 || !written.is_ascii() {
-        let count = written.chars().count();
-        return Err(mend(format!("must be 32 hex digits, and has {count} characters")));
-    }
-    let mut key = [0; 16];
-    for (byte, digits) in key.iter_mut().zip(written.as_bytes().chunks_exact(2)) {
-        let parsed = std::str::from_utf8(digits)
-            .ok()
-            .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()))
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        *byte = parsed
-            .ok_or_else(|| mend("must be 32 hex digits, and has other characters".to_owned()))?;
-    }
-    Ok(FlowHashKey(key))
+    let expected = "32 hex digits as a string";
+    let written =
+        str_of(value, expected).map_err(|what| format!("{what}; make a key with: {MAKE_KEY}"))?;
+    written.parse().map_err(|error| {
+        let what = match error {
+            ParseFlowHashKeyError::Length(count) => format!("has {count} characters"),
+            ParseFlowHashKeyError::Digit(place) => {
+                format!("has another character at place {place}")
+            }
+        };
+        format!("must be 32 hex digits, and {what}; make a key with: {MAKE_KEY}")
+    })
 }
 
 /// L4 ports: a number, a range, a list of these, or `"any"`. The result is sorted and without

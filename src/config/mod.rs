@@ -17,7 +17,7 @@ use toml::de::DeTable;
 
 pub use error::{ConfigErrors, LoadError, Mistake, Place, Warning};
 pub use model::{
-    Admin, Affinity, Appliance, Backend, Config, Conntrack, Cpu, Idle, Memory, Monitor,
+    Admin, Affinity, Appliance, Backend, BackendKey, Config, Conntrack, Cpu, Idle, Memory, Monitor,
     MonitorKind, Pool, Port, PortRange, Protocol, Service, Steering, Vip,
 };
 

@@ -267,3 +267,27 @@ impl Protocol {
         }
     }
 }
+
+/// Who a backend is: its pool, virtual network and address. Its name is for people only and no part
+/// of it: to rename one changes nothing (HP-04).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BackendKey {
+    /// Name of the pool.
+    pub pool: String,
+    /// Name of the virtual network, if any.
+    pub virtual_network: Option<String>,
+    /// Where encapsulated packets go; not necessarily what is probed.
+    pub address: IpAddr,
+}
+
+impl BackendKey {
+    /// The key of `backend` in `pool`.
+    #[must_use]
+    pub fn new(pool: &Pool, backend: &Backend) -> Self {
+        Self {
+            pool: pool.name.clone(),
+            virtual_network: backend.virtual_network.clone(),
+            address: backend.address,
+        }
+    }
+}

@@ -235,56 +235,73 @@ fn check_vip(report: &Report<'_>, vip: &WrittenVip, ports: &[port::Written]) {
     }
 }
 
+/// One range of a VIP's ports.
+struct Claim<'w> {
+    range: PortRange,
+    service: &'w Written,
+    vip: &'w WrittenVip,
+    ports: &'w Place,
+}
+
 /// Notes ports of an address and protocol that two VIPs have.
 ///
-/// Each VIP's ranges are disjoint, so of the sorted ranges of all VIPs two overlap only if some two
-/// do that are neighbours, or that have the longest range so far between them.
+/// In the order of their first ports, a range that meets any earlier one meets the one that reaches
+/// farthest so far: it is enough to compare with that.
 fn check_overlap(report: &Report<'_>, services: &[Written]) {
-    let mut ranges: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let mut groups: BTreeMap<_, Vec<Claim<'_>>> = BTreeMap::new();
     for service in services {
         for vip in &service.vips {
-            if let (Some(address), Some(protocol), Some(ports)) =
+            let (Some(address), Some(protocol), Some(ports)) =
                 (&vip.address, &vip.protocol, &vip.ports)
-            {
-                let all = ranges.entry((address.value, protocol.value)).or_default();
-                all.extend(ports.value.iter().map(|range| (*range, service, vip, &ports.place)));
+            else {
+                continue;
+            };
+            let claim =
+                |range: &PortRange| Claim { range: *range, service, vip, ports: &ports.place };
+            let group = groups.entry((protocol.value, address.value)).or_default();
+            group.extend(ports.value.iter().map(claim));
+        }
+    }
+    for ((protocol, address), mut claims) in groups {
+        claims.sort_by_key(|claim| (claim.range, claim.vip.place.line));
+        // Two VIPs can meet in many ranges; once is enough to tell.
+        let mut told = BTreeSet::new();
+        let mut farthest: Option<&Claim<'_>> = None;
+        for claim in &claims {
+            if let Some(other) = farthest.filter(|other| claim.range.first <= other.range.last) {
+                let mut pair = [other, claim];
+                pair.sort_by_key(|claim| claim.vip.place.line);
+                if told.insert(pair.map(|claim| claim.vip.place.key.as_str())) {
+                    let subject =
+                        format!("{} port {} of {address}", label(protocol), claim.range.first);
+                    note_overlap(report, pair, &subject);
+                }
+            }
+            if farthest.is_none_or(|other| claim.range.last > other.range.last) {
+                farthest = Some(claim);
             }
         }
     }
-    for ((address, protocol), mut ranges) in ranges {
-        ranges.sort_by_key(|(range, _, vip, _)| (*range, vip.place.line));
-        let mut told = BTreeSet::new();
-        let mut widest: Option<&(PortRange, &Written, &WrittenVip, &Place)> = None;
-        for next in &ranges {
-            if let Some(before) = widest.filter(|before| next.0.first <= before.0.last) {
-                let (first, second) = if before.2.place.line <= next.2.place.line {
-                    (before, next)
-                } else {
-                    (next, before)
-                };
-                if told.insert((first.2.place.key.as_str(), second.2.place.key.as_str())) {
-                    let protocol = match protocol {
-                        Protocol::Tcp => "TCP",
-                        Protocol::Udp => "UDP",
-                    };
-                    report.mistake(
-                        second.3,
-                        format!(
-                            "{protocol} port {} of {address} belongs to {} too ({}, line {}); {} and it \
-                             can share the address with different ports only",
-                            next.0.first,
-                            first.1.label(),
-                            first.2.place.key,
-                            first.2.place.line,
-                            second.1.label(),
-                        ),
-                    );
-                }
-            }
-            if widest.is_none_or(|before| next.0.last > before.0.last) {
-                widest = Some(next);
-            }
-        }
+}
+
+fn note_overlap(report: &Report<'_>, [first, second]: [&Claim<'_>; 2], subject: &str) {
+    report.mistake(
+        second.ports,
+        format!(
+            "{subject} belongs to {} already ({}, line {}); choose other ports for {}, or another \
+             address",
+            first.service.label(),
+            first.vip.place.key,
+            first.vip.place.line,
+            second.service.label(),
+        ),
+    );
+}
+
+const fn label(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Tcp => "TCP",
+        Protocol::Udp => "UDP",
     }
 }
 
