@@ -23,6 +23,12 @@ macro_rules! number {
             }
         }
 
+        impl From<$name> for $inner {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.0.fmt(f)
@@ -69,4 +75,13 @@ pub struct BackendRef {
     pub id: BackendId,
     /// The slot's epoch when the reference was made.
     pub epoch: BackendEpoch,
+}
+
+/// Address family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Family {
+    /// IPv4.
+    Ipv4,
+    /// IPv6.
+    Ipv6,
 }
