@@ -1,0 +1,250 @@
+//! What can go wrong with DPDK, in sentences that say the mend.
+
+use std::io;
+
+/// Why a part of DPDK did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum DpdkError {
+    /// EAL starts once a process, even if it failed.
+    #[error("EAL was started before in this process; it starts only once, so restart the program")]
+    AlreadyInitialised,
+
+    /// The management core is not there.
+    #[error("core {core} does not exist (online: {online}); correct `[cpu] management`")]
+    NoSuchCore {
+        /// What was asked for.
+        core: usize,
+        /// The kernel's list, as in `0-3,8`.
+        online: String,
+    },
+
+    /// The device string has neither form.
+    #[error(
+        "`{device}` is neither a PCI address such as `0000:3b:02.0` nor a virtual device such as \
+         `net_af_packet0,iface=eth1`; correct `[[port]] device`"
+    )]
+    BadDevice {
+        /// What was asked for.
+        device: String,
+    },
+
+    /// Two ports have one device.
+    #[error("device `{device}` is named twice; give each `[[port]]` a device of its own")]
+    DuplicateDevice {
+        /// Its name, without arguments.
+        device: String,
+    },
+
+    /// There is no such PCI function.
+    #[error(
+        "no PCI device has the address {device}; look for the right one with \
+         `dpdk-devbind.py --status` and correct `[[port]] device`"
+    )]
+    NoSuchPciDevice {
+        /// The full address.
+        device: String,
+    },
+
+    /// A real device was asked for without hugepages.
+    #[error(
+        "PCI device {device} needs hugepages; set `[memory] hugepages = true` (without them only \
+         virtual devices work)"
+    )]
+    PciNeedsHugepages {
+        /// The full address.
+        device: String,
+    },
+
+    /// Not enough hugepages are free.
+    #[error(
+        "{free_mib} MiB of hugepages are free but `[memory] packet_memory` asks for {wanted_mib} \
+         MiB; run `echo {page_count} > \
+         /sys/kernel/mm/hugepages/hugepages-{page_kib}kB/nr_hugepages`, or set `[memory] \
+         hugepages = false` if all ports are virtual devices"
+    )]
+    NoHugepages {
+        /// What is free, in MiB.
+        free_mib: u64,
+        /// What was asked for, in MiB.
+        wanted_mib: u64,
+        /// Pages to ask the kernel for.
+        page_count: u64,
+        /// Their size in KiB.
+        page_kib: u64,
+    },
+
+    /// `rte_eal_init` failed.
+    #[error(
+        "DPDK did not start: {reason}{}; mend what it names and start again", said(.detail.as_ref())
+    )]
+    EalStart {
+        /// The text of its error number.
+        reason: String,
+        /// What it logged first.
+        detail: Option<String>,
+    },
+
+    /// A pool was not made.
+    #[error(
+        "packet pool `{name}` of {mbuf_count} buffers ({wanted_mib} MiB) was not made: {reason}; \
+         raise `[memory] packet_memory`"
+    )]
+    PoolCreate {
+        /// Its name.
+        name: String,
+        /// Its size in buffers.
+        mbuf_count: u32,
+        /// Its size in MiB, rounded up.
+        wanted_mib: u64,
+        /// The text of the error number.
+        reason: String,
+    },
+
+    /// A pool's name or size is out of range.
+    #[error(
+        "packet pool `{name}` cannot be made; give it a name of 1 to 25 bytes without NUL, and at \
+         least one buffer"
+    )]
+    BadPool {
+        /// Its name.
+        name: String,
+    },
+
+    /// A port frees its buffers on the promise that there is one pool.
+    #[error(
+        "a packet pool was asked for after a port had started; make all pools before all ports"
+    )]
+    PoolAfterPort,
+
+    /// EAL has no device of that name.
+    #[error(
+        "device `{device}` was not found by DPDK{}; check `[[port]] device` (a PCI device must be \
+         bound to `vfio-pci`, an interface named in `iface=` must exist)", said(.detail.as_ref())
+    )]
+    DeviceNotFound {
+        /// Its name, without arguments.
+        device: String,
+        /// What DPDK logged about it.
+        detail: Option<String>,
+    },
+
+    /// The device has a [`Port`](super::Port) already.
+    #[error("device `{device}` is in use by another port; name it once")]
+    DeviceTaken {
+        /// Its name, without arguments.
+        device: String,
+    },
+
+    /// One queue a worker is more than there are.
+    #[error(
+        "port `{port}` (device `{device}`) has {offered} queue pairs but {wanted} are needed, one a \
+         worker; lower the number of `[cpu] workers` to {offered}, or give the device more queues"
+    )]
+    TooFewQueues {
+        /// Name of the port.
+        port: String,
+        /// Its device.
+        device: String,
+        /// Queue pairs asked for.
+        wanted: u16,
+        /// The smaller of its RX and TX queue limits.
+        offered: u16,
+    },
+
+    /// No queues, or no descriptors.
+    #[error(
+        "port `{port}` was asked to start without queues; name at least one of `[cpu] workers`"
+    )]
+    NoQueues {
+        /// Name of the port.
+        port: String,
+    },
+
+    /// The device or the packet pool cannot carry the MTU.
+    #[error("port `{port}` cannot have an MTU of {mtu}: {reason}; correct `[[port]] mtu`")]
+    MtuRefused {
+        /// Name of the port.
+        port: String,
+        /// What was asked for.
+        mtu: u16,
+        /// The range, or the text of the error number.
+        reason: String,
+    },
+
+    /// The device keeps its own MAC address.
+    #[error("port `{port}` does not let its MAC address be set: {reason}; remove `[[port]] mac`")]
+    MacRefused {
+        /// Name of the port.
+        port: String,
+        /// The text of the error number.
+        reason: String,
+    },
+
+    /// Another step of starting the port failed.
+    #[error(
+        "port `{port}` (device `{device}`) did not start: {step} failed: {reason}{}; check that no \
+         other program uses the device and that `[memory] packet_memory` is large enough",
+        said(.detail.as_ref())
+    )]
+    PortStart {
+        /// Name of the port.
+        port: String,
+        /// Its device.
+        device: String,
+        /// Which step.
+        step: &'static str,
+        /// The text of the error number.
+        reason: String,
+        /// What DPDK logged first.
+        detail: Option<String>,
+    },
+
+    /// A port is stopped only by who holds all its queues.
+    #[error("port `{port}` still has queues in use; stop every worker and hand all of them back")]
+    QueuesInUse {
+        /// Name of the port.
+        port: String,
+    },
+
+    /// The device did not stop.
+    #[error("port `{port}` did not stop: {reason}; its device is released when the program ends")]
+    PortStop {
+        /// Name of the port.
+        port: String,
+        /// The text of the error number.
+        reason: String,
+    },
+
+    /// The thread has an lcore id already.
+    #[error("this thread is registered with EAL already (lcore {lcore}); register it once")]
+    ThreadRegistered {
+        /// The id it has.
+        lcore: u32,
+    },
+
+    /// EAL has no lcore id left, or refuses threads.
+    #[error(
+        "a worker thread could not be registered with EAL: {reason}; use fewer `[cpu] workers`"
+    )]
+    ThreadRefused {
+        /// The text of the error number.
+        reason: String,
+    },
+
+    /// Memory for a large table was not to be had.
+    #[error(
+        "{mib} MiB of memory for a table could not be had ({source}); lower `[conntrack] \
+         ipv4_flows` or `ipv6_flows`, or add memory"
+    )]
+    Storage {
+        /// Size in MiB, rounded up.
+        mib: usize,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// What DPDK logged, as a subordinate clause.
+fn said(detail: Option<&String>) -> String {
+    detail.map(|line| format!(" (DPDK says: {line})")).unwrap_or_default()
+}

@@ -1,0 +1,334 @@
+//! Starting a port: checks first, so that what can be told is told before the device is touched.
+
+use std::ffi::{CStr, CString};
+use std::sync::atomic::Ordering;
+
+use dpdk_sys::{rte_eth_conf, rte_eth_dev_info, rte_ether_addr};
+
+use super::device::Device;
+use super::mempool::{Mempool, seal_the_only_one};
+use super::{
+    DpdkError, Eal, NumaNode, Port, QueuePair, Rss, RssTypes, RxQueue, TxQueue, kernel_mtu,
+};
+use super::{error_text, log};
+use crate::packet::MacAddress;
+
+/// What a port is started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// One of [`EalConfig::devices`](super::EalConfig::devices), with or without its arguments.
+    pub device: String,
+    /// Its name in the configuration, for people.
+    pub name: String,
+    /// Number of RX queues and of TX queues: one pair a worker.
+    pub queue_count: u16,
+    /// Descriptors of each queue. The device's limits go before this wish.
+    pub descriptor_count: u16,
+    /// Largest IP packet in bytes.
+    pub mtu: u16,
+    /// Set instead of the device's own address.
+    pub mac: Option<MacAddress>,
+}
+
+impl PortConfig {
+    /// Descriptors that suit most devices.
+    pub const DEFAULT_DESCRIPTOR_COUNT: u16 = 1024;
+}
+
+// `Eal::started_ports` has a bit a port.
+const _: () = assert!(dpdk_sys::RTE_MAX_ETHPORTS <= u32::BITS);
+
+impl Port {
+    /// Starts a port, and hands out its queues, in order.
+    ///
+    /// Packets are spread over the queues if there are several and the device offers it
+    /// ([`Port::rss`]). Frames arrive whole, in one buffer, as they were on the wire: no checksum
+    /// is trusted or completed by the device, and nothing is coalesced. Every multicast frame is
+    /// let in if the device can; unicast is left to the device's filter.
+    ///
+    /// # Errors
+    ///
+    /// The device is absent or taken, or has too few queues; it or the pool cannot carry the MTU;
+    /// its address cannot be set; or a step of the start fails. The port can then be tried again.
+    pub fn start(
+        eal: &Eal,
+        config: &PortConfig,
+        pool: &Mempool,
+    ) -> Result<(Self, Vec<QueuePair>), DpdkError> {
+        let device = Device::parse(&config.device)?;
+        let id = find(eal, device.name())?;
+        let bit = 1_u32 << id;
+        if eal.started_ports.fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+            return Err(DpdkError::DeviceTaken { device: device.name().to_owned() });
+        }
+        let start = Start { config, device: device.name(), id, pool: *pool };
+        let (result, lines) = log::captured(|| start.run(eal));
+        match result {
+            Ok(port) => {
+                let queues = (0..config.queue_count)
+                    .map(|queue| (RxQueue::new(id, queue), TxQueue::new(id, queue)))
+                    .collect();
+                Ok((port, queues))
+            }
+            Err(error) => {
+                eal.started_ports.fetch_and(!bit, Ordering::AcqRel);
+                Err(with_detail(error, lines.first()))
+            }
+        }
+    }
+}
+
+/// DPDK's number of a device.
+fn find(eal: &Eal, device: &str) -> Result<u16, DpdkError> {
+    let mut id = 0;
+    let status = match CString::new(device) {
+        // SAFETY: EAL runs (`eal`), the name is a valid C string, and `id` is writable.
+        Ok(name) => unsafe { dpdk_sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &raw mut id) },
+        Err(_) => -libc::ENODEV,
+    };
+    if status == 0 && u32::from(id) < dpdk_sys::RTE_MAX_ETHPORTS {
+        return Ok(id);
+    }
+    let detail = eal.probe_complaint(device);
+    Err(DpdkError::DeviceNotFound { device: device.to_owned(), detail })
+}
+
+fn with_detail(error: DpdkError, detail: Option<String>) -> DpdkError {
+    match error {
+        DpdkError::PortStart { port, device, step, reason, .. } => {
+            DpdkError::PortStart { port, device, step, reason, detail }
+        }
+        other => other,
+    }
+}
+
+/// A port on its way.
+struct Start<'a> {
+    config: &'a PortConfig,
+    device: &'a str,
+    id: u16,
+    pool: Mempool,
+}
+
+impl Start<'_> {
+    fn run(&self, eal: &Eal) -> Result<Port, DpdkError> {
+        let info = self.info()?;
+        self.check(&info)?;
+        let rss = self.rss(&info);
+        self.configure(eal, &info, rss)?;
+        self.set_mac()?;
+        let numa = self.numa();
+        self.set_up_queues(numa)?;
+        let mac = self.mac()?;
+        // SAFETY: the port is configured with all its queues set up.
+        self.step("starting the device", unsafe { dpdk_sys::rte_eth_dev_start(self.id) })?;
+        // SAFETY: the port exists. Its failure is reported, not fatal: most devices without this
+        // switch have no filter either.
+        let all_multicast = unsafe { dpdk_sys::rte_eth_allmulticast_enable(self.id) };
+        Ok(Port {
+            id: self.id,
+            name: self.config.name.clone(),
+            device: self.device.to_owned(),
+            driver: driver_name(&info),
+            queue_count: self.config.queue_count,
+            mac,
+            mtu: self.config.mtu,
+            numa,
+            rss,
+            is_all_multicast: all_multicast == 0,
+        })
+    }
+
+    fn info(&self) -> Result<rte_eth_dev_info, DpdkError> {
+        let mut info = rte_eth_dev_info::default();
+        // SAFETY: the port exists and `info` is writable.
+        let status = unsafe { dpdk_sys::rte_eth_dev_info_get(self.id, &raw mut info) };
+        self.step("asking the device for its limits", status)?;
+        Ok(info)
+    }
+
+    fn check(&self, info: &rte_eth_dev_info) -> Result<(), DpdkError> {
+        let config = self.config;
+        if config.queue_count == 0 || config.descriptor_count == 0 {
+            return Err(DpdkError::NoQueues { port: config.name.clone() });
+        }
+        let offered = info.max_rx_queues.min(info.max_tx_queues);
+        if config.queue_count > offered {
+            return Err(DpdkError::TooFewQueues {
+                port: config.name.clone(),
+                device: self.device.to_owned(),
+                wanted: config.queue_count,
+                offered,
+            });
+        }
+        let max_mtu = max_mtu(info);
+        if is_af_packet(info) {
+            if let Some(reason) = kernel_mtu::refusal(&config.device, info.if_index, config.mtu) {
+                return Err(self.mtu_refused(reason));
+            }
+        } else if !(info.min_mtu..=max_mtu).contains(&config.mtu) {
+            let range = format!("the device takes {} to {max_mtu}", info.min_mtu);
+            return Err(self.mtu_refused(range));
+        }
+        if config.mtu > self.pool.mtu() {
+            let reason = format!("the packet pool was made for at most {}", self.pool.mtu());
+            return Err(self.mtu_refused(reason));
+        }
+        Ok(())
+    }
+
+    fn rss(&self, info: &rte_eth_dev_info) -> Rss {
+        if self.config.queue_count == 1 {
+            return Rss::NotNeeded;
+        }
+        let types = RssTypes::offered(info.flow_type_rss_offloads);
+        if types == RssTypes::default() { Rss::Missing } else { Rss::On { types } }
+    }
+
+    fn configure(&self, eal: &Eal, info: &rte_eth_dev_info, rss: Rss) -> Result<(), DpdkError> {
+        // All offloads of the receive side stay off: no checksum (a host may deliver unfinished
+        // ones), no coalescing, no scattering.
+        let mut conf = rte_eth_conf::default();
+        let is_af_packet = is_af_packet(info);
+        let mtu = if is_af_packet { self.config.mtu.min(max_mtu(info)) } else { self.config.mtu };
+        conf.rxmode.mtu = mtu.into();
+        if let Rss::On { types } = rss {
+            conf.rxmode.mq_mode = dpdk_sys::RTE_ETH_MQ_RX_RSS;
+            // No key: the driver's own. Finding a flow's owner never depends on it.
+            conf.rx_adv_conf.rss_conf.rss_hf = types.0;
+        }
+        // The promise of this offload, that all buffers are of one pool with a count of 1, is kept
+        // by `Mbuf` (one owner) and by there being one pool only.
+        let fast_free = u64::from(dpdk_sys::RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
+        if info.tx_offload_capa & fast_free != 0 && seal_the_only_one(&eal.pools) {
+            conf.txmode.offloads |= fast_free;
+        }
+        let old_mtu = self.current_mtu();
+        let count = self.config.queue_count;
+        // SAFETY: the port exists and is not started by us (`Eal::started_ports`); DPDK copies
+        // the configuration.
+        let status =
+            unsafe { dpdk_sys::rte_eth_dev_configure(self.id, count, count, &raw const conf) };
+        self.step("configuring the device", status)?;
+        if !is_af_packet && old_mtu != Some(mtu) {
+            // Drivers that set the MTU of an interface of the kernel do it only when told so.
+            // SAFETY: the port exists and is configured.
+            let status = unsafe { dpdk_sys::rte_eth_dev_set_mtu(self.id, mtu) };
+            if status != 0 && status != -libc::ENOTSUP {
+                return Err(self.mtu_refused(error_text(status)));
+            }
+        }
+        Ok(())
+    }
+
+    fn current_mtu(&self) -> Option<u16> {
+        let mut mtu = 0;
+        // SAFETY: the port exists and `mtu` is writable.
+        let status = unsafe { dpdk_sys::rte_eth_dev_get_mtu(self.id, &raw mut mtu) };
+        (status == 0).then_some(mtu)
+    }
+
+    fn set_mac(&self) -> Result<(), DpdkError> {
+        let Some(mac) = self.config.mac else { return Ok(()) };
+        let mut address = rte_ether_addr { addr_bytes: mac.0 };
+        // SAFETY: the port exists; DPDK reads the address and copies it.
+        let status =
+            unsafe { dpdk_sys::rte_eth_dev_default_mac_addr_set(self.id, &raw mut address) };
+        if status == 0 {
+            return Ok(());
+        }
+        let port = self.config.name.clone();
+        Err(DpdkError::MacRefused { port, reason: error_text(status) })
+    }
+
+    fn mac(&self) -> Result<MacAddress, DpdkError> {
+        let mut address = rte_ether_addr::default();
+        // SAFETY: the port exists and `address` is writable.
+        let status = unsafe { dpdk_sys::rte_eth_macaddr_get(self.id, &raw mut address) };
+        self.step("reading the MAC address", status)?;
+        Ok(MacAddress(address.addr_bytes))
+    }
+
+    fn numa(&self) -> Option<NumaNode> {
+        // SAFETY: the port exists.
+        let node = unsafe { dpdk_sys::rte_eth_dev_socket_id(self.id) };
+        u16::try_from(node).ok().map(NumaNode)
+    }
+
+    fn set_up_queues(&self, numa: Option<NumaNode>) -> Result<(), DpdkError> {
+        let (mut rx_count, mut tx_count) =
+            (self.config.descriptor_count, self.config.descriptor_count);
+        // SAFETY: the port is configured and both counts are writable.
+        let status = unsafe {
+            dpdk_sys::rte_eth_dev_adjust_nb_rx_tx_desc(
+                self.id,
+                &raw mut rx_count,
+                &raw mut tx_count,
+            )
+        };
+        self.step("choosing the number of descriptors", status)?;
+        // SOCKET_ID_ANY as C passes it: an int turned unsigned.
+        let socket = numa.map_or(u32::MAX, |node| node.0.into());
+        for queue in 0..self.config.queue_count {
+            // SAFETY: the port is configured with more than `queue` queues, a null configuration
+            // stands for the driver's own, and the pool lives until exit.
+            let status = unsafe {
+                dpdk_sys::rte_eth_rx_queue_setup(
+                    self.id,
+                    queue,
+                    rx_count,
+                    socket,
+                    std::ptr::null(),
+                    self.pool.as_ptr(),
+                )
+            };
+            self.step("setting up a receive queue", status)?;
+            // SAFETY: as above.
+            let status = unsafe {
+                dpdk_sys::rte_eth_tx_queue_setup(self.id, queue, tx_count, socket, std::ptr::null())
+            };
+            self.step("setting up a transmit queue", status)?;
+        }
+        Ok(())
+    }
+
+    fn step(&self, step: &'static str, status: i32) -> Result<(), DpdkError> {
+        if status == 0 {
+            return Ok(());
+        }
+        Err(DpdkError::PortStart {
+            port: self.config.name.clone(),
+            device: self.device.to_owned(),
+            step,
+            reason: error_text(status),
+            detail: None,
+        })
+    }
+
+    fn mtu_refused(&self, reason: String) -> DpdkError {
+        DpdkError::MtuRefused { port: self.config.name.clone(), mtu: self.config.mtu, reason }
+    }
+}
+
+/// Whether the port is an interface of the kernel, which has an MTU of its own.
+fn is_af_packet(info: &rte_eth_dev_info) -> bool {
+    driver_name(info) == "net_af_packet"
+}
+
+/// The largest MTU of a device. Some say only how long a frame may be, and 65535 for the MTU.
+fn max_mtu(info: &rte_eth_dev_info) -> u16 {
+    /// Ethernet header and check sequence, as DPDK counts them for such devices.
+    const OVERHEAD: u32 = 14 + 4;
+    if info.max_mtu < u16::MAX || info.max_rx_pktlen == 0 {
+        return info.max_mtu;
+    }
+    u16::try_from(info.max_rx_pktlen.saturating_sub(OVERHEAD)).unwrap_or(u16::MAX)
+}
+
+fn driver_name(info: &rte_eth_dev_info) -> String {
+    if info.driver_name.is_null() {
+        return String::new();
+    }
+    // SAFETY: not null, so it is the driver's name, a constant of its library.
+    unsafe { CStr::from_ptr(info.driver_name) }.to_string_lossy().into_owned()
+}

@@ -1,0 +1,132 @@
+//! Receive side scaling: whether the device spreads flows over the queues.
+
+use std::fmt;
+
+/// Whether and how received packets are spread over a port's queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rss {
+    /// There is one queue.
+    NotNeeded,
+    /// The device spreads packets by these fields.
+    On {
+        /// Which kinds of packet are spread by what.
+        types: RssTypes,
+    },
+    /// There are several queues, but the device does not offer to spread packets. What sends to it
+    /// may do so (fanout, a ring a queue); otherwise one worker gets everything.
+    Missing,
+}
+
+/// The kinds of packet that a device spreads (`RTE_ETH_RSS_*`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RssTypes(pub(super) u64);
+
+const IPV4: u64 = bits(&[
+    dpdk_sys::RTE_ETH_RSS_IPV4,
+    dpdk_sys::RTE_ETH_RSS_FRAG_IPV4,
+    dpdk_sys::RTE_ETH_RSS_NONFRAG_IPV4_OTHER,
+]);
+const IPV6: u64 = bits(&[
+    dpdk_sys::RTE_ETH_RSS_IPV6,
+    dpdk_sys::RTE_ETH_RSS_FRAG_IPV6,
+    dpdk_sys::RTE_ETH_RSS_NONFRAG_IPV6_OTHER,
+    dpdk_sys::RTE_ETH_RSS_IPV6_EX,
+]);
+const TCP: u64 = bits(&[
+    dpdk_sys::RTE_ETH_RSS_NONFRAG_IPV4_TCP,
+    dpdk_sys::RTE_ETH_RSS_NONFRAG_IPV6_TCP,
+    dpdk_sys::RTE_ETH_RSS_IPV6_TCP_EX,
+]);
+const UDP: u64 = bits(&[
+    dpdk_sys::RTE_ETH_RSS_NONFRAG_IPV4_UDP,
+    dpdk_sys::RTE_ETH_RSS_NONFRAG_IPV6_UDP,
+    dpdk_sys::RTE_ETH_RSS_IPV6_UDP_EX,
+]);
+
+/// Or of all; the constants that are used fit 32 bits.
+const fn bits(list: &[u32]) -> u64 {
+    let mut all = 0;
+    let mut rest = list;
+    while let [first, tail @ ..] = rest {
+        all |= *first as u64;
+        rest = tail;
+    }
+    all
+}
+
+impl RssTypes {
+    /// What is asked for: addresses of every IP packet, and ports of TCP and UDP.
+    pub(super) const WANTED: Self = Self(IPV4 | IPV6 | TCP | UDP);
+
+    /// What of `WANTED` a device offers.
+    pub(super) const fn offered(capability: u64) -> Self {
+        Self(Self::WANTED.0 & capability)
+    }
+
+    /// Whether IPv4 packets are spread by address.
+    #[must_use]
+    pub const fn has_ipv4(self) -> bool {
+        self.0 & IPV4 != 0
+    }
+
+    /// Whether IPv6 packets are spread by address.
+    #[must_use]
+    pub const fn has_ipv6(self) -> bool {
+        self.0 & IPV6 != 0
+    }
+
+    /// Whether the ports of TCP count.
+    #[must_use]
+    pub const fn has_tcp(self) -> bool {
+        self.0 & TCP != 0
+    }
+
+    /// Whether the ports of UDP count.
+    #[must_use]
+    pub const fn has_udp(self) -> bool {
+        self.0 & UDP != 0
+    }
+}
+
+impl fmt::Display for RssTypes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = [
+            ("ipv4", self.has_ipv4()),
+            ("ipv6", self.has_ipv6()),
+            ("tcp", self.has_tcp()),
+            ("udp", self.has_udp()),
+        ];
+        let mut separator = "";
+        for (name, _) in kinds.iter().filter(|(_, has)| *has) {
+            write!(f, "{separator}{name}")?;
+            separator = "+";
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Rss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotNeeded => f.write_str("not needed"),
+            Self::On { types } => write!(f, "on ({types})"),
+            Self::Missing => f.write_str("missing"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_wanted_and_offered_is_on() {
+        let everything = RssTypes::offered(u64::MAX);
+        assert_eq!(everything, RssTypes::WANTED);
+        assert_eq!(Rss::On { types: everything }.to_string(), "on (ipv4+ipv6+tcp+udp)");
+        let tcp_over_ipv4 = RssTypes::offered(dpdk_sys::RTE_ETH_RSS_NONFRAG_IPV4_TCP.into());
+        assert_eq!(tcp_over_ipv4.to_string(), "tcp");
+        // RTE_ETH_RSS_L2_PAYLOAD is of no use to us.
+        assert_eq!(RssTypes::offered(1 << 14), RssTypes::default());
+    }
+}
