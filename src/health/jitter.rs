@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A source of spread-out durations (SplitMix64). Not for secrets.
+/// A source of spread-out durations (`SplitMix64`). Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Jitter(u64);
 

@@ -24,4 +24,4 @@ pub use damping::{Damping, HISTORY, Outcome, ProbeResult, Transition};
 pub use jitter::Jitter;
 pub use probe::{Network, Prober};
 pub use supervisor::{Report, Supervisor};
-pub use target::{Target, TargetKey};
+pub use target::Target;

@@ -8,9 +8,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
 
-use super::{
-    Cause, Damping, Jitter, Network, Outcome, ProbeResult, Prober, Target, TargetKey, Transition,
-};
+use super::{Cause, Damping, Jitter, Network, Outcome, ProbeResult, Prober, Target, Transition};
+use crate::config::BackendKey;
 use crate::steer::Health;
 
 /// The first probe of every target starts within this, however long its interval is, so that a
@@ -29,7 +28,7 @@ const CLOSE_WITHIN: Duration = Duration::from_millis(200);
 pub struct Report {
     /// Whose health it is. A report may still be on its way when its target is removed: receivers
     /// ignore keys that they do not know.
-    pub key: TargetKey,
+    pub key: BackendKey,
     /// The probe.
     pub result: ProbeResult,
     /// The change of state that it made.
@@ -47,8 +46,8 @@ pub struct Supervisor<P = Network> {
     reports: mpsc::Sender<Report>,
     start: Instant,
     jitter: Jitter,
-    running: HashMap<TargetKey, Running>,
-    remembered: HashMap<TargetKey, Health>,
+    running: HashMap<BackendKey, Running>,
+    remembered: HashMap<BackendKey, Health>,
 }
 
 /// A target's task. Dropping this stops it.
@@ -95,7 +94,7 @@ impl<P: Prober> Supervisor<P> {
 
     /// What the first [`Self::set_targets`] shall start from instead of from nothing: the health
     /// from before management restarted, so that a restart changes no table.
-    pub fn remember(&mut self, health: impl IntoIterator<Item = (TargetKey, Health)>) {
+    pub fn remember(&mut self, health: impl IntoIterator<Item = (BackendKey, Health)>) {
         self.remembered.extend(health);
     }
 
@@ -141,7 +140,7 @@ impl<P: Prober> Supervisor<P> {
     }
 
     /// The present state of every target, in no order.
-    pub fn states(&self) -> impl Iterator<Item = (&TargetKey, Damping)> {
+    pub fn states(&self) -> impl Iterator<Item = (&BackendKey, Damping)> {
         self.running.iter().map(|(key, running)| (key, running.state.borrow().clone()))
     }
 
@@ -196,7 +195,7 @@ impl<P: Prober> Task<P> {
         let answer = timeout(deadline, self.prober.probe(&self.target)).await;
         let rtt = began.elapsed();
         let (outcome, open) = match answer {
-            Ok(Ok(open)) => (Outcome::Pass, Some(open)),
+            Ok(Ok((outcome, open))) => (outcome, Some(open)),
             Ok(Err(cause)) => (Outcome::Fail(cause), None),
             Err(_) if rtt > deadline + STALL => (Outcome::Fail(Cause::Stalled), None),
             Err(_) => (Outcome::Fail(Cause::Timeout), None),

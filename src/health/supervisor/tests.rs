@@ -37,14 +37,14 @@ impl Drop for Counted {
 impl Prober for Simulated {
     type Open = ();
 
-    async fn probe(&self, _target: &Target) -> Result<(), Cause> {
+    async fn probe(&self, _target: &Target) -> Result<(Outcome, ()), Cause> {
         self.started.fetch_add(1, Ordering::Relaxed);
         let _counted = Counted::new(&self.under_way);
         if Instant::now() >= self.dead_from {
             std::future::pending::<()>().await;
         }
         sleep(self.rtt).await;
-        Ok(())
+        Ok((Outcome::Pass, ()))
     }
 
     async fn close(&self, (): ()) {}
@@ -83,7 +83,7 @@ impl Bench {
     fn drain(&mut self) -> Vec<(IpAddr, Duration, Option<Transition>)> {
         std::iter::from_fn(|| self.reports.try_recv().ok())
             .map(|report| {
-                let started = report.result.at - report.result.rtt;
+                let started = report.result.at.saturating_sub(report.result.rtt);
                 (report.key.address, started, report.transition)
             })
             .collect()
@@ -95,7 +95,7 @@ const FOREVER: Duration = Duration::from_secs(1_000_000);
 fn target(number: u8, interval: Duration, timeout: Duration) -> Target {
     let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, number));
     Target {
-        key: TargetKey { pool: "web".into(), virtual_network: None, address },
+        key: BackendKey { pool: "web".into(), virtual_network: None, address },
         address: SocketAddr::new(address, 80),
         monitor: Monitor {
             name: "check".into(),
@@ -121,7 +121,7 @@ async fn probes_start_at_a_fixed_rate_and_never_overlap() {
     assert!((99..=101).contains(&bench.started()), "{} probes in 100 s", bench.started());
     let starts: Vec<_> = bench.drain().into_iter().map(|(_, start, _)| start).collect();
     for pair in starts[1..].windows(2) {
-        let gap = pair[1] - pair[0];
+        let gap = pair[1].saturating_sub(pair[0]);
         assert!(gap.abs_diff(SECOND) <= Duration::from_millis(2), "{gap:?}");
     }
 }
@@ -190,7 +190,10 @@ async fn what_did_not_change_keeps_its_state_and_schedule() {
     sleep(SECOND * 12).await;
     let reports = bench.drain();
     let next = reports.iter().find(|report| report.0 == kept.key.address).unwrap().1;
-    assert!((next - grid).abs_diff(interval) <= Duration::from_millis(2), "{grid:?} {next:?}");
+    assert!(
+        next.saturating_sub(grid).abs_diff(interval) <= Duration::from_millis(2),
+        "{grid:?} {next:?}"
+    );
     assert!(reports.iter().any(|report| report.0 == new.key.address));
     assert!(reports.iter().all(|report| report.0 != gone.key.address), "no longer probed");
 
@@ -240,7 +243,7 @@ struct Frozen;
 impl Prober for Frozen {
     type Open = ();
 
-    async fn probe(&self, _target: &Target) -> Result<(), Cause> {
+    async fn probe(&self, _target: &Target) -> Result<(Outcome, ()), Cause> {
         tokio::time::advance(SECOND * 30).await;
         std::future::pending().await
     }
