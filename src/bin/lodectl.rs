@@ -1,3 +1,9 @@
 //! The operator's command line.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    lodestone::cli::run(&lodestone::cli::Arguments::parse())
+}

@@ -1,1 +1,16 @@
-//! (written next)
+//! `lodectl`: asks the daemon over its admin socket and shows the answer to people.
+//!
+//! Rendering is pure ([`render`]), the client blocks ([`client`]), and neither knows anything of the
+//! daemon but the admin protocol.
+
+mod client;
+mod command;
+pub mod render;
+mod table;
+
+pub use client::{Client, ClientError};
+pub use command::{Arguments, run};
+
+/// Product, version, commit and DPDK version: what `lodectl version` says.
+pub const VERSION: &str =
+    concat!("lodectl ", env!("CARGO_PKG_VERSION"), " (commit ", env!("LODESTONE_COMMIT"), ")");

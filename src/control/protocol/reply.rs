@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[serde(untagged)]
 pub enum Reply {
     /// To `status`.
-    Status(StatusReply),
+    Status(Box<StatusReply>),
     /// To `show.services`.
     Services(ServicesReply),
     /// To `show.backends`.
@@ -37,8 +37,14 @@ macro_rules! reply_from {
 }
 
 reply_from! {
-    Status(StatusReply), Services(ServicesReply), Backends(BackendsReply), Workers(WorkersReply),
-    Drops(DropsReply), Conntrack(ConntrackReply), Change(ChangeReply),
+    Services(ServicesReply), Backends(BackendsReply), Workers(WorkersReply), Drops(DropsReply),
+    Conntrack(ConntrackReply), Change(ChangeReply),
+}
+
+impl From<StatusReply> for Reply {
+    fn from(reply: StatusReply) -> Self {
+        Self::Status(Box::new(reply))
+    }
 }
 
 /// The appliance at a glance.
@@ -215,6 +221,8 @@ pub struct BackendState {
     pub bytes: u64,
     /// Flows that it was chosen for.
     pub new_flows: u64,
+    /// Flows to it that are tracked now.
+    pub flows: u64,
     /// Link-layer address of the next hop towards it; absent while it is unresolved.
     pub next_hop: Option<String>,
     /// The last ten probes, oldest first.

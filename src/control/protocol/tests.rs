@@ -143,7 +143,9 @@ fn a_refusal_does_not_echo_a_long_request() {
     let long = "x".repeat(60_000);
     for line in [
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{long}"}}"#),
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"backend.drain","params":{{"backend":"{long}"}}}}"#),
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"backend.drain","params":{{"backend":"{long}"}}}}"#
+        ),
         format!(r#"{{"jsonrpc":"2.0","id":1,"method":"status","params":{{"{long}":1}}}}"#),
         format!(r#"{{"{long}":1}}"#),
     ] {
