@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::id::PortId;
+use crate::stats::{self, WorkerCounters};
 
 /// What happens to a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +168,69 @@ impl DropReason {
             Self::NoBuffer => "no-buffer",
             Self::TxFull => "tx-full",
         }
+    }
+
+    /// One sentence on the cause, as in `docs/drop-reasons.md`.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::NotLinear => "The frame is in several segments.",
+            Self::Truncated => {
+                "The frame ends before the headers or the length that its IP header states."
+            }
+            Self::NotForPort => {
+                "The destination MAC is another host's, or a unicast packet came in a group frame."
+            }
+            Self::WrongVlan => "A VLAN tag that the port does not have, or none where it has one.",
+            Self::UnknownEthertype => "Neither ARP, IPv4 nor IPv6; a second VLAN tag.",
+            Self::BadIpv4Header => "IPv4 version, header length or total length is impossible.",
+            Self::BadIpv4Checksum => "The IPv4 header checksum is wrong.",
+            Self::BadIpv6Header => {
+                "IPv6 version is wrong, or the extension headers do not end inside the packet."
+            }
+            Self::BadSource => {
+                "The source address is one that no host may send from: multicast, broadcast, loopback, unspecified."
+            }
+            Self::TtlExpired => "TTL or hop limit is 0.",
+            Self::Fragment => "A fragment: it has no ports to choose a backend by.",
+            Self::BadL4Header => "The TCP or UDP header is impossible.",
+            Self::UnsupportedProtocol => {
+                "To a VIP, with a protocol that it does not carry; ICMP to a VIP among them."
+            }
+            Self::NotVip => "The destination is neither a VIP nor an address of the port.",
+            Self::NotVipPort => "To a VIP, at a port that no service has.",
+            Self::NoBackend => "The service has no backend that takes the flow.",
+            Self::NoNextHop => "The chosen backend's next hop has no link-layer address yet.",
+            Self::TooBig => "Longer than the egress port's MTU after encapsulation.",
+            Self::NoHeadroom => "No room in front of the packet for the outer header.",
+            Self::BadArp => "A malformed ARP packet, or a request that claims an address of ours.",
+            Self::ArpNotForPort => "An ARP request for an address that is not ours.",
+            Self::BadNeighbourDiscovery => {
+                "A neighbour discovery message that breaks RFC 4861 §7.1, or claims an address of ours."
+            }
+            Self::SolicitationNotForPort => {
+                "A neighbour solicitation for an address that is not ours."
+            }
+            Self::BadIcmp => "A malformed echo request to an address of ours.",
+            Self::NotHandled => {
+                "To an address of the port, and nothing that the appliance answers."
+            }
+            Self::PuntFull => "The channel to management is full.",
+            Self::NoBuffer => "No buffer for a frame that management sends, or its port is gone.",
+            Self::TxFull => "The transmit queue stayed full.",
+        }
+    }
+}
+
+/// A worker's counters, drops by [`DropReason`].
+pub type Counters = WorkerCounters<DropReason>;
+
+impl stats::Reason for DropReason {
+    const COUNT: usize = Self::COUNT;
+
+    #[inline]
+    fn index(self) -> usize {
+        Self::index(self)
     }
 }
 

@@ -1,0 +1,104 @@
+//! First stage: whose is this frame, and which service does it ask for?
+
+use std::net::IpAddr;
+
+use super::local;
+use super::tables::{PortRecord, Tables};
+use super::verdict::{DropReason, Verdict};
+use crate::id::{ServiceId, VipId};
+use crate::packet::{FlowKey, IpPacket, Link, Network, PacketBuf, ParseError, parse};
+
+/// A packet to a VIP, with the service that has its port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VipPacket {
+    pub ip: IpPacket,
+    pub vip: VipId,
+    pub service: ServiceId,
+}
+
+/// What the first stage made of a frame.
+pub(super) enum Class {
+    /// A backend is to be found for it.
+    Vip(VipPacket),
+    /// It needs no backend.
+    Done(Verdict),
+}
+
+/// Classifies one frame that came in by `port`. A frame that is answered is rewritten.
+#[inline]
+pub(super) fn classify<B: PacketBuf>(tables: &Tables, port: &PortRecord, buf: &mut B) -> Class {
+    match vip_packet(tables, port, buf) {
+        Ok(Ok(packet)) => Class::Vip(packet),
+        Ok(Err(other)) => Class::Done(local::handle(tables, port, buf, &other)),
+        Err(reason) => Class::Done(Verdict::Drop(reason)),
+    }
+}
+
+/// A sound frame that is for the port, but not for a service.
+pub(super) struct NotForService {
+    pub link: Link,
+    /// The packet and why no service has it; `None` is ARP.
+    pub packet: Option<(IpPacket, DropReason)>,
+}
+
+#[inline]
+fn vip_packet<B: PacketBuf>(
+    tables: &Tables,
+    port: &PortRecord,
+    buf: &B,
+) -> Result<Result<VipPacket, NotForService>, DropReason> {
+    if !buf.is_linear() {
+        return Err(DropReason::NotLinear);
+    }
+    let frame = buf.bytes();
+    let link = parse::link(frame)?;
+    if link.destination != port.mac && !link.destination.is_group() {
+        return Err(DropReason::NotForPort);
+    }
+    if link.vlan != port.vlan {
+        return Err(DropReason::WrongVlan);
+    }
+    let ip = match parse::network(frame, &link)? {
+        Network::Ip(ip) => ip,
+        Network::Arp => return Ok(Err(NotForService { link, packet: None })),
+    };
+    let entry = match ip.flow {
+        FlowKey::V4 { destination, protocol, .. } => tables.vips.ipv4(destination, protocol),
+        FlowKey::V6 { destination, protocol, .. } => tables.vips.ipv6(destination, protocol),
+    };
+    let reason = match entry {
+        // RFC 1122 §3.3.6: a unicast packet in a group frame is not answered, and not carried.
+        Some(_) if link.destination.is_group() => DropReason::NotForPort,
+        Some(entry) => match entry.service(ip.flow.destination_port()) {
+            Some(service) => return Ok(Ok(VipPacket { ip, vip: entry.id, service })),
+            None => DropReason::NotVipPort,
+        },
+        None => absent_vip(tables, ip.flow.destination()),
+    };
+    Ok(Err(NotForService { link, packet: Some((ip, reason)) }))
+}
+
+#[cold]
+fn absent_vip(tables: &Tables, destination: IpAddr) -> DropReason {
+    if tables.vips.has_address(destination) {
+        DropReason::UnsupportedProtocol
+    } else {
+        DropReason::NotVip
+    }
+}
+
+impl From<ParseError> for DropReason {
+    fn from(error: ParseError) -> Self {
+        match error {
+            ParseError::Truncated => Self::Truncated,
+            ParseError::UnknownEthertype => Self::UnknownEthertype,
+            ParseError::BadIpv4Header => Self::BadIpv4Header,
+            ParseError::BadIpv4Checksum => Self::BadIpv4Checksum,
+            ParseError::BadIpv6Header => Self::BadIpv6Header,
+            ParseError::TtlExpired => Self::TtlExpired,
+            ParseError::Fragment => Self::Fragment,
+            ParseError::BadSource => Self::BadSource,
+            ParseError::BadL4Header => Self::BadL4Header,
+        }
+    }
+}
