@@ -98,14 +98,18 @@ class Appliance:
 
     # --- lodectl ------------------------------------------------------------------------------
 
-    def lodectl(self, *words, timeout=30):
+    def lodectl(self, *words):
         """Runs `lodectl` and returns its text; raises `Refused` if it failed."""
+        return self.lodectl_at(self.socket, *words)
+
+    def lodectl_at(self, admin_socket, *words, timeout=30):
+        """The same with another socket."""
         result = subprocess.run(
-            [os.path.join(programs(), "lodectl"), "--socket", self.socket, *words],
+            [os.path.join(programs(), "lodectl"), "--socket", admin_socket, *words],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             text=True, env=ENVIRONMENT, timeout=timeout)
         if result.returncode != 0:
-            raise Refused((result.stderr or result.stdout).strip())
+            raise Refused((result.stderr + result.stdout).strip())
         return result.stdout
 
     def show(self, *words):

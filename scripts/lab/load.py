@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 
-# Requests under way at once. One third of 40 a second that wait 2 s for a dead backend are 27; a
+# Requests under way at once. One third of 25 a second that wait 2 s for a dead backend are 17; a
 # machine too slow for the pace makes fewer requests instead of an ever longer queue.
-OUTSTANDING = 64
+OUTSTANDING = 48
 
 
 def ask(family, url, limit):

@@ -23,7 +23,7 @@ from quickstart import first_errors, requests  # noqa: E402
 CLONE_NEWNET = 0x40000000
 PACKET_OUTGOING = 4
 ETH_P_ALL = 3
-ETH_IPV4, ETH_IPV6 = 0x0800, 0x86DD
+ETH_IPV4, ETH_ARP, ETH_IPV6 = 0x0800, 0x0806, 0x86DD
 SYN, ACK, RST = 0x02, 0x10, 0x04
 VIP = {4: plan.VIP4, 6: plan.VIP6}
 CLIENT = {4: plan.CLIENT4, 6: plan.CLIENT6}
@@ -107,14 +107,19 @@ class Capture:
     def __exit__(self, *_):
         self.socket.close()
 
-    def packets(self):
-        """([received], [sent]) IP packets since the last call."""
-        received, sent = [], []
+    def frames(self):
+        """(ethertype, whether it was sent, what follows the Ethernet header) since the last call."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 data, (_, ethertype, kind, *_rest) = self.socket.recvfrom(65535)
-                if ethertype in (ETH_IPV4, ETH_IPV6):
-                    (sent if kind == PACKET_OUTGOING else received).append(Packet(data))
+                yield ethertype, kind == PACKET_OUTGOING, data
+
+    def packets(self):
+        """([received], [sent]) IP packets since the last call."""
+        received, sent = [], []
+        for ethertype, was_sent, data in self.frames():
+            if ethertype in (ETH_IPV4, ETH_IPV6):
+                (sent if was_sent else received).append(Packet(data))
         return received, sent
 
 

@@ -5,7 +5,7 @@ import struct
 import time
 
 import plan
-from support import CLIENT, FAMILY, LabCase, inside, wait_until
+from support import ETH_ARP, ETH_IPV6, CLIENT, FAMILY, Capture, LabCase, inside, wait_until
 
 ECHO = {4: (8, 0), 6: (128, 129)}
 ICMP = {4: socket.IPPROTO_ICMP, 6: socket.IPPROTO_ICMPV6}
@@ -21,6 +21,16 @@ def checksum(data):
     return ~total & 0xFFFF
 
 
+def announcement(ethertype, data):
+    """The address that a gratuitous ARP or an unsolicited neighbour advertisement announces."""
+    if ethertype == ETH_ARP and data[14:18] == data[24:28]:
+        return socket.inet_ntop(socket.AF_INET, data[14:18])
+    if ethertype == ETH_IPV6 and data[6] == socket.IPPROTO_ICMPV6 and data[40] == 136 \
+            and socket.inet_ntop(socket.AF_INET6, data[24:40]) == "ff02::1":
+        return socket.inet_ntop(socket.AF_INET6, data[48:64])
+    return None
+
+
 class Neighbour(LabCase):
     """Seen from the client's kernel."""
 
@@ -34,6 +44,21 @@ class Neighbour(LabCase):
                     s.sendto(b"", (address, 9))
                 wait_until(lambda a=address: mac in client.ip("neighbour", "show", a), 3,
                            f"the client's kernel resolves {address} to {mac}")
+
+    def test_addresses_are_announced_at_start(self):
+        self.appliance.stop()
+        wanted = {OWN[4], VIP[4], OWN[6], VIP[6]}
+        with Capture(self.lab, "client", "eth0") as capture:
+            self.appliance.start()
+            announced = set()
+
+            def all_came():
+                for ethertype, was_sent, data in capture.frames():
+                    if not was_sent:
+                        announced.add(announcement(ethertype, data))
+                return wanted <= announced
+
+            wait_until(all_came, 5, f"{wanted} are announced")
 
     def test_own_addresses_answer_echo(self):
         for family in (4, 6):

@@ -21,6 +21,18 @@ class Cores(LabCase):
             self.assertEqual(cores, expected, f"{name}: {threads}")
 
 
+class Second(LabCase):
+    """One admin socket, one daemon."""
+
+    def test_second_daemon_is_refused(self):
+        code, said = self.appliance.try_start()
+        self.assertEqual(code, 1, said)
+        self.assertIn(self.appliance.socket, said)
+        # The first one lives, with its socket.
+        self.assertIn("generation", self.appliance.show("status"))
+        self.curl(4)
+
+
 class StartErrors(LabCase):
     """Each is one sentence that says what to do, and exit code 1."""
 
