@@ -11,6 +11,8 @@ pub mod conntrack;
 pub mod control;
 pub mod cpu;
 #[cfg(feature = "dpdk")]
+pub mod daemon;
+#[cfg(feature = "dpdk")]
 #[allow(unsafe_code)]
 pub mod dpdk;
 pub mod forward;
@@ -18,8 +20,10 @@ pub mod health;
 pub mod id;
 pub mod maglev;
 pub mod packet;
+mod padded;
 pub mod snapshot;
 pub mod stats;
 pub mod steer;
 pub mod time;
+pub mod version;
 pub mod worker;

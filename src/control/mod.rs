@@ -1,4 +1,26 @@
-//! The management core: desired state, and the socket through which operators change it.
+//! Management: the desired state, what makes tables of it, and who may change it.
+//!
+//! [`State`] is what is wanted and known; [`Compiler`] makes tables of it; [`Management`] is the
+//! loop around both. Nothing here sees a packet buffer: frames of neighbours come and go by value.
 
 pub mod admin;
+mod adoption;
+mod backend_slots;
+mod change;
+mod compile;
+mod digest;
+mod links;
+mod management;
+pub mod neighbours;
+mod ports;
 pub mod protocol;
+mod replies;
+mod route;
+mod state;
+mod vip_ids;
+
+pub use compile::{Compiler, Links};
+pub use management::{Management, ManagementError, ManagementParts};
+pub use ports::{PortState, Ports, WorkerRemote};
+pub use route::{Route, route};
+pub use state::{ApplyError, BACKEND_CAP, State};

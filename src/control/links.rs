@@ -1,0 +1,164 @@
+//! Ports, neighbours and mailboxes together: frames heard go to the resolver, frames that it wants
+//! sent go to worker 0, and links that come up are announced on.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::compile::Links;
+use super::neighbours::{Conflict, Neighbours, NextHop, PortIdentity};
+use super::ports::{Ports, WorkerRemote};
+use super::route::route;
+use crate::config::Config;
+use crate::id::PortId;
+use crate::packet::MacAddress;
+use crate::worker::Frame;
+
+/// How often links are looked at.
+const LINK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Frames that are taken from one worker's mailbox at a time.
+const FRAMES_A_TICK: usize = 256;
+
+/// How long a conflict stays an alarm after it was last heard of.
+const CONFLICT_MEMORY: Duration = Duration::from_secs(60);
+
+/// The ports' links and their neighbours.
+#[derive(Debug)]
+pub struct NeighbourLinks {
+    ports: Vec<LinkedPort>,
+    neighbours: Neighbours,
+    poll_at: Option<Duration>,
+    links_at: Duration,
+    conflict: Option<(Conflict, Duration)>,
+}
+
+#[derive(Debug)]
+struct LinkedPort {
+    identity: PortIdentity,
+    name: String,
+    link_up: bool,
+}
+
+impl NeighbourLinks {
+    /// Those of a configuration's ports. Nothing is sent before the first [`Self::tick`].
+    #[must_use]
+    pub fn new(config: &Config, ports: &dyn Ports) -> Self {
+        let mut links = Self {
+            ports: Vec::new(),
+            neighbours: Neighbours::new(u64::from(std::process::id())),
+            poll_at: Some(Duration::ZERO),
+            links_at: Duration::ZERO,
+            conflict: None,
+        };
+        links.configure(config, ports, Duration::ZERO);
+        links
+    }
+
+    /// Takes another configuration: what is owned, and which next hops are wanted.
+    pub fn configure(&mut self, config: &Config, ports: &dyn Ports, now: Duration) {
+        let ids = (0..=u8::MAX).map(PortId);
+        self.ports = ids
+            .zip(&config.ports)
+            .map(|(id, port)| LinkedPort {
+                identity: PortIdentity::new(id, port, ports.mac(id), &config.services),
+                name: port.name.clone(),
+                link_up: ports.link_up(id),
+            })
+            .collect();
+        let identities = self.ports.iter().map(|port| port.identity.clone()).collect();
+        self.neighbours.set_ports(identities, now);
+        let backends = config.pools.iter().flat_map(|pool| &pool.backends);
+        let mut hops: Vec<_> = backends
+            .filter_map(|backend| route(&config.ports, backend.address))
+            .map(|way| NextHop { port: way.port, address: way.next_hop })
+            .collect();
+        hops.sort_unstable();
+        hops.dedup();
+        self.neighbours.set_targets(&hops);
+        self.poll_at = Some(now);
+    }
+
+    /// Does what is due at `now`; returns whether a next hop's link-layer address changed.
+    pub fn tick(&mut self, now: Duration, ports: &dyn Ports, workers: &[WorkerRemote]) -> bool {
+        let mut changed = false;
+        for worker in workers {
+            for frame in (0..FRAMES_A_TICK).map_while(|_| worker.mailbox.next_punted()) {
+                changed |= self.hear(&frame, now);
+            }
+        }
+        if now >= self.links_at {
+            self.links_at = now + LINK_INTERVAL;
+            self.watch_links(ports, now);
+        }
+        if self.poll_at.is_some_and(|at| now >= at) {
+            let poll = self.neighbours.poll(now);
+            self.poll_at = poll.next;
+            for originated in poll.frames {
+                let frame = Frame::new(originated.port, &originated.frame);
+                // A full mailbox means that worker 0 does not poll; the resolver asks again.
+                if let (Some(frame), Some(worker)) = (frame, workers.first()) {
+                    let _ = worker.mailbox.send(frame);
+                }
+            }
+        }
+        changed
+    }
+
+    fn hear(&mut self, frame: &Frame, now: Duration) -> bool {
+        let heard = self.neighbours.heard(frame.port, &frame.bytes, now);
+        // What was heard may be due for an answer.
+        self.poll_at = Some(now);
+        if let Some(conflict) = heard.conflict {
+            let is_news = self.conflict.as_ref().is_none_or(|(known, _)| *known != conflict);
+            if is_news {
+                tracing::warn!("{}", self.sentence(&conflict));
+            }
+            self.conflict = Some((conflict, now));
+        }
+        heard.changed
+    }
+
+    fn watch_links(&mut self, ports: &dyn Ports, now: Duration) {
+        for port in &mut self.ports {
+            let id = port.identity.port;
+            let link_up = ports.link_up(id);
+            if link_up == port.link_up {
+                continue;
+            }
+            port.link_up = link_up;
+            tracing::info!(port = port.name, link_up, "link changed");
+            if link_up {
+                self.neighbours.link_up(id, now);
+                self.poll_at = Some(now);
+            }
+        }
+        if self.conflict.as_ref().is_some_and(|(_, at)| now.saturating_sub(*at) > CONFLICT_MEMORY) {
+            self.conflict = None;
+        }
+    }
+
+    /// What an operator should know, a sentence each.
+    #[must_use]
+    pub fn alarms(&self) -> Vec<String> {
+        self.conflict.iter().map(|(conflict, _)| self.sentence(conflict)).collect()
+    }
+
+    fn sentence(&self, conflict: &Conflict) -> String {
+        let port = self.ports.get(conflict.port.index()).map_or("?", |port| &port.name);
+        format!(
+            "{} on port {port} is also claimed by {}; take it from that host (a backend needs \
+             arp_ignore=1 for VIPs on its loopback)",
+            conflict.address, conflict.mac
+        )
+    }
+}
+
+impl Links for NeighbourLinks {
+    fn identity(&self, port: PortId) -> Option<&PortIdentity> {
+        self.ports.get(port.index()).map(|port| &port.identity)
+    }
+
+    fn next_hop(&self, port: PortId, address: IpAddr) -> Option<MacAddress> {
+        self.neighbours.lookup(port, address)
+    }
+}

@@ -1,0 +1,316 @@
+//! The management loop: one task that owns all state of management and does one thing at a time.
+//!
+//! Workers do not depend on it. If it hangs they go on with the tables they have; if it panics it
+//! is started again with its last state.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::sleep_until;
+
+use super::admin::{Command, Server};
+use super::adoption::Adoption;
+use super::compile::Compiler;
+use super::links::NeighbourLinks;
+use super::ports::{Ports, WorkerRemote};
+use super::state::{ApplyError, State};
+use crate::config::Config;
+use crate::forward::Tables;
+use crate::health::{Report, Supervisor, Target};
+use crate::snapshot::{Generation, PublishError, Publisher};
+use crate::steer::Health;
+
+/// How often mailboxes, neighbours and links are looked at.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How often adoption is looked at while a verb waits for it.
+const ADOPTION_TICK: Duration = Duration::from_millis(1);
+
+/// Neighbour changes are published at most this often (design.md §4.5).
+const NEIGHBOUR_PUBLISH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Reports and commands that wait.
+const CHANNEL_CAP: usize = 1_024;
+
+/// What management is made of.
+#[derive(Debug)]
+pub struct ManagementParts {
+    /// The file that `reload` reads.
+    pub config_path: PathBuf,
+    /// What it said at start.
+    pub config: Config,
+    /// The tables' way to the workers.
+    pub publisher: Publisher<Tables>,
+    /// Every worker, in the order of the publisher's readers.
+    pub workers: Vec<WorkerRemote>,
+    /// The ports.
+    pub ports: Box<dyn Ports>,
+    /// The admin socket.
+    pub admin: Server,
+}
+
+/// Why management cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum ManagementError {
+    /// The configuration has more than there are numbers for.
+    #[error(transparent)]
+    Apply(#[from] ApplyError),
+    /// The operating system refused a part of the runtime.
+    #[error("management cannot run: {0}; check the limits of open files and threads")]
+    Runtime(#[from] std::io::Error),
+    /// It panicked again and again.
+    #[error(
+        "management panicked {0} times within a minute; the daemon ends, so that it starts anew"
+    )]
+    Panics(usize),
+}
+
+/// The management core's work and all its state.
+#[derive(Debug)]
+pub struct Management {
+    pub(super) config_path: PathBuf,
+    pub(super) state: State,
+    pub(super) compiler: Compiler,
+    pub(super) publisher: Publisher<Tables>,
+    pub(super) workers: Vec<WorkerRemote>,
+    pub(super) ports: Box<dyn Ports>,
+    pub(super) neighbours: NeighbourLinks,
+    pub(super) adoption: Adoption,
+    pub(super) probes: super::replies::Probes,
+    admin: Arc<Server>,
+    started: Instant,
+    dirty: Dirty,
+    published_at: Duration,
+    panics: Vec<Duration>,
+}
+
+/// What the workers do not know yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dirty {
+    Clean,
+    /// Next hops only: may wait a little for more of them.
+    Neighbours,
+    /// Anything else.
+    Now,
+}
+
+impl Management {
+    /// Management of these parts. The first tables are published when it runs.
+    ///
+    /// # Errors
+    /// The configuration has more backends or VIPs than there are numbers for.
+    #[expect(clippy::disallowed_methods, reason = "management is a shell: it reads the clock")]
+    pub fn new(parts: ManagementParts) -> Result<Self, ManagementError> {
+        let ManagementParts { config_path, config, publisher, workers, ports, admin } = parts;
+        let next = Generation(publisher.generation().0 + 1);
+        let neighbours = NeighbourLinks::new(&config, ports.as_ref());
+        Ok(Self {
+            config_path,
+            state: State::new(config, next)?,
+            compiler: Compiler::default(),
+            publisher,
+            workers,
+            ports,
+            neighbours,
+            adoption: Adoption::default(),
+            probes: super::replies::Probes::default(),
+            admin: Arc::new(admin),
+            started: Instant::now(),
+            dirty: Dirty::Now,
+            published_at: Duration::ZERO,
+            panics: Vec::new(),
+        })
+    }
+
+    /// Runs until SIGTERM or SIGINT.
+    ///
+    /// # Errors
+    /// The runtime cannot start, or management panics more than it can be restarted.
+    pub fn run(&mut self) -> Result<(), ManagementError> {
+        loop {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            match catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.serve()))) {
+                Ok(result) => return result,
+                Err(_) => self.after_panic()?,
+            }
+        }
+    }
+
+    /// Counts a panic. State is whole: a change is applied before anything that could fail follows.
+    fn after_panic(&mut self) -> Result<(), ManagementError> {
+        const LIMIT: usize = 5;
+        let now = self.now();
+        self.panics.retain(|at| now.saturating_sub(*at) < Duration::from_secs(60));
+        self.panics.push(now);
+        if self.panics.len() >= LIMIT {
+            return Err(ManagementError::Panics(self.panics.len()));
+        }
+        tracing::error!("management panicked; it starts again with its last state");
+        self.dirty = Dirty::Now;
+        Ok(())
+    }
+
+    /// Time since the daemon started.
+    pub(super) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    async fn serve(&mut self) -> Result<(), ManagementError> {
+        let (report_sender, mut reports) = mpsc::channel(CHANNEL_CAP);
+        let (command_sender, mut commands) = mpsc::channel(CHANNEL_CAP);
+        let seed = u64::from(std::process::id());
+        let mut supervisor = Supervisor::new(report_sender, self.started.into(), seed);
+        supervisor.remember(self.state.known_health());
+        supervisor.set_targets(Target::all(self.state.config()));
+        let admin = Arc::clone(&self.admin);
+        tokio::spawn(async move {
+            let Err(error) = admin.run(command_sender).await;
+            tracing::error!(%error, "the admin socket is not served");
+        });
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let mut next_tick = tokio::time::Instant::now();
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                _ = hangup.recv() => self.hangup(&mut supervisor),
+                Some(command) = commands.recv() => self.command(command, &mut supervisor),
+                Some(report) = reports.recv() => self.report(report),
+                () = sleep_until(next_tick) => {
+                    self.tick();
+                    let pause = if self.adoption.is_idle() { TICK } else { ADOPTION_TICK };
+                    next_tick = tokio::time::Instant::now() + pause;
+                }
+            }
+            self.publish_if_due();
+            if !self.adoption.is_idle() {
+                next_tick = next_tick.min(tokio::time::Instant::now() + ADOPTION_TICK);
+            }
+        }
+    }
+
+    /// SIGHUP is `reload` without anyone to tell.
+    fn hangup(&mut self, supervisor: &mut Supervisor) {
+        match self.reload(supervisor) {
+            Ok((changed, _)) => tracing::info!(changed, "configuration reloaded (SIGHUP)"),
+            Err(error) => {
+                tracing::error!("configuration not reloaded (SIGHUP), the old one stays: {error}");
+                for mistake in &error.data {
+                    tracing::error!("{mistake}");
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command, supervisor: &mut Supervisor) {
+        let Command { request, peer, reply } = command;
+        if !request.is_mutation() {
+            // Who asked may have gone.
+            let _ = reply.send(self.show(&request));
+            return;
+        }
+        let outcome = self.change(&request, supervisor);
+        match &outcome {
+            Ok((changed, _)) => {
+                tracing::info!(?request, uid = peer.uid, pid = peer.pid, changed, "audit");
+            }
+            Err(error) => {
+                tracing::info!(?request, uid = peer.uid, pid = peer.pid, %error, "audit: refused");
+            }
+        }
+        match outcome {
+            Ok((changed, warnings)) => {
+                if changed {
+                    self.mark_changed();
+                    self.publish_if_due();
+                }
+                let generation = if self.is_published() {
+                    self.publisher.generation()
+                } else {
+                    // A laggard holds it up; the verb names it when its patience ends.
+                    Generation(self.publisher.generation().0 + 1)
+                };
+                let now = self.now();
+                self.adoption.wait_for(generation, now, (changed, warnings), reply);
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        let Report { key, transition, damping, .. } = report;
+        if let Some(transition) = transition {
+            tracing::info!(
+                pool = key.pool,
+                backend = %key.address,
+                from = %transition.from,
+                to = %transition.to,
+                cause = damping.last_cause().map(|cause| cause.to_string()),
+                "health changed"
+            );
+        }
+        let health: Health = damping.health();
+        if self.state.set_health(&key, health) {
+            self.mark_changed();
+        }
+        self.probes.record(key, damping);
+    }
+
+    fn tick(&mut self) {
+        let now = self.now();
+        if self.neighbours.tick(now, self.ports.as_ref(), &self.workers) {
+            self.dirty = self.dirty.max(Dirty::Neighbours);
+        }
+        self.state.adopted(self.publisher.acknowledged());
+        self.publisher.reclaim();
+        let workers = u16::try_from(self.workers.len()).unwrap_or(u16::MAX);
+        self.adoption.settle(&self.publisher, workers, now);
+    }
+
+    /// The next tables differ in more than next hops.
+    pub(super) fn mark_changed(&mut self) {
+        self.dirty = Dirty::Now;
+    }
+
+    /// Whether the workers can know all there is.
+    pub(super) fn is_published(&self) -> bool {
+        self.dirty != Dirty::Now
+    }
+
+    /// Whether every worker has had the time to adopt the newest tables.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.now().saturating_sub(self.published_at) >= super::adoption::PATIENCE
+    }
+
+    fn publish_if_due(&mut self) {
+        let now = self.now();
+        let is_due = match self.dirty {
+            Dirty::Clean => false,
+            Dirty::Neighbours => {
+                now.saturating_sub(self.published_at) >= NEIGHBOUR_PUBLISH_INTERVAL
+            }
+            Dirty::Now => true,
+        };
+        // Without room a laggard holds the old snapshots: nothing is compiled in vain.
+        if !is_due || !self.publisher.has_room() {
+            return;
+        }
+        let tables = self.compiler.compile(&self.state, &self.neighbours);
+        match self.publisher.publish(tables) {
+            Ok(generation) => {
+                self.dirty = Dirty::Clean;
+                self.published_at = now;
+                tracing::debug!(%generation, "tables published");
+            }
+            Err(PublishError::TooManyHeld { .. }) => {}
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What management sees of the ports and workers. The daemon implements it over DPDK, tests by hand.
+
+use std::fmt::Debug;
+
+use crate::forward::DropReason;
+use crate::id::{PortId, WorkerId};
+use crate::packet::MacAddress;
+use crate::stats::StatsView;
+use crate::worker::MailboxRemote;
+
+/// The ports of the appliance.
+pub trait Ports: Debug + Send {
+    /// A port's link-layer address.
+    fn mac(&self, port: PortId) -> MacAddress;
+
+    /// Whether a port's link is up. Cheap: it is asked often.
+    fn link_up(&self, port: PortId) -> bool;
+
+    /// A port at the moment.
+    fn state(&self, port: PortId) -> PortState;
+}
+
+/// A port at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortState {
+    /// Whether the link is up.
+    pub link_up: bool,
+    /// Whether the device spreads flows over its queues.
+    pub rss: bool,
+    /// Frames received since start.
+    pub rx_packets: u64,
+    /// Frames sent since start.
+    pub tx_packets: u64,
+    /// Frames that the device dropped since no worker fetched them in time.
+    pub rx_missed: u64,
+    /// What an operator should know about it, in a sentence.
+    pub alarm: Option<String>,
+}
+
+/// Management's end of one worker.
+#[derive(Debug)]
+pub struct WorkerRemote {
+    /// The worker.
+    pub id: WorkerId,
+    /// Its core.
+    pub core: usize,
+    /// IPv4 and IPv6 flows that it can track.
+    pub capacity: (usize, usize),
+    /// Its counters.
+    pub stats: StatsView<DropReason>,
+    /// The frames it punts and sends.
+    pub mailbox: MailboxRemote,
+}

@@ -1,0 +1,69 @@
+//! The daemon: checks, ports, workers, management, in that order, and the way back.
+//!
+//! The main thread becomes the management thread. It narrows itself to the management core before
+//! anything else starts a thread, so that nothing but the workers may run on a worker's core.
+
+mod cores;
+mod error;
+mod ports;
+mod workers;
+
+use std::path::Path;
+
+pub use error::StartError;
+
+use crate::config::{self, Config};
+use crate::control::admin::Server;
+use crate::control::{Management, ManagementParts};
+use crate::dpdk::{Eal, EalConfig};
+use crate::forward::Tables;
+use crate::id::WorkerId;
+use crate::snapshot;
+
+/// Runs the appliance until it is told to stop (SIGTERM, SIGINT).
+///
+/// # Errors
+/// Whatever keeps it from starting, in one sentence that says the mend. Once it forwards, only a
+/// stop ends it.
+pub fn run(config_path: &Path) -> Result<(), StartError> {
+    cores::check_cpu()?;
+    let (config, warnings) = config::load(config_path)?;
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+    cores::check(&config.cpu)?;
+    cores::narrow_to_management(&config.cpu)?;
+    start(config_path, config)
+}
+
+fn start(config_path: &Path, config: Config) -> Result<(), StartError> {
+    let admin = Server::bind(&config.admin.socket)?;
+    let eal = Eal::init(&EalConfig {
+        management_core: config.cpu.management,
+        hugepages: config.memory.hugepages,
+        packet_memory_mib: config.memory.packet_memory,
+        devices: config.ports.iter().map(|port| port.device.clone()).collect(),
+    })?;
+    let (ports, queues) = ports::start(eal, &config)?;
+    let tables = Tables::empty(config.appliance.flow_hash_key);
+    let (publisher, readers) = snapshot::shared(tables, config.cpu.workers.len());
+    let workers = workers::spawn(eal, &config, queues, readers)?;
+    let mut management = Management::new(ManagementParts {
+        config_path: config_path.to_owned(),
+        config,
+        publisher,
+        workers: workers.remotes,
+        ports: Box::new(ports),
+        admin,
+    })?;
+    tracing::info!(version = crate::version::VERSION, "forwarding");
+    let result = management.run();
+    tracing::info!("stopping");
+    workers.handles.stop();
+    result.map_err(StartError::from)
+}
+
+/// A worker's number and core.
+pub(crate) fn numbered(config: &Config) -> impl Iterator<Item = (WorkerId, usize)> + '_ {
+    (0..=u16::MAX).map(WorkerId).zip(config.cpu.workers.iter().copied())
+}
