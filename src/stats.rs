@@ -590,7 +590,8 @@ mod tests {
         counters.add_backend(BackendId(u16::MAX), 1, 1);
         let snapshot = view.snapshot();
         for id in 0..5 {
-            let expected = BackendTotals { packets: u64::from(id) + 1, bytes: 100, flows: 1 };
+            let expected =
+                BackendTotals { packets: u64::from(id) + 1, bytes: 100, new_flows: 0, flows: 1 };
             assert_eq!(snapshot.backend(BackendId(id)), expected);
             assert_eq!(view.backend(BackendId(id)), expected);
         }

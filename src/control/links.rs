@@ -20,7 +20,7 @@ const LINK_INTERVAL: Duration = Duration::from_millis(100);
 const FRAMES_A_TICK: usize = 256;
 
 /// How long a conflict stays an alarm after it was last heard of.
-const CONFLICT_MEMORY: Duration = Duration::from_secs(60);
+const CONFLICT_MEMORY: Duration = Duration::from_mins(1);
 
 /// The ports' links and their neighbours.
 #[derive(Debug)]
@@ -95,9 +95,10 @@ impl NeighbourLinks {
             self.poll_at = poll.next;
             for originated in poll.frames {
                 let frame = Frame::new(originated.port, &originated.frame);
-                // A full mailbox means that worker 0 does not poll; the resolver asks again.
-                if let (Some(frame), Some(worker)) = (frame, workers.first()) {
-                    let _ = worker.mailbox.send(frame);
+                let sent = frame.zip(workers.first());
+                if !sent.is_some_and(|(frame, worker)| worker.mailbox.send(frame)) {
+                    // Worker 0 does not poll; the resolver asks again.
+                    tracing::debug!(port = %originated.port, "a neighbour frame was not taken");
                 }
             }
         }

@@ -144,7 +144,7 @@ impl Management {
     fn after_panic(&mut self) -> Result<(), ManagementError> {
         const LIMIT: usize = 5;
         let now = self.now();
-        self.panics.retain(|at| now.saturating_sub(*at) < Duration::from_secs(60));
+        self.panics.retain(|at| now.saturating_sub(*at) < Duration::from_mins(1));
         self.panics.push(now);
         if self.panics.len() >= LIMIT {
             return Err(ManagementError::Panics(self.panics.len()));
@@ -212,7 +212,7 @@ impl Management {
         let Command { request, peer, reply } = command;
         if !request.is_mutation() {
             // Who asked may have gone.
-            let _ = reply.send(self.show(&request));
+            let _ = reply.send(Ok(self.show(&request)));
             return;
         }
         let outcome = self.change(&request, supervisor);

@@ -8,9 +8,8 @@ use super::management::Management;
 use super::ports::PortState;
 use super::protocol::{
     self, BackendState, BackendsReply, ConntrackReply, DropState, DropsReply, Family, PoolBackends,
-    PoolState, PoolSummary, PortStatus, ProbeResult, Reply, Request, RequestError, ServiceState,
-    ServiceSummary, ServicesReply, ShardState, StatusReply, VipState, WorkerState, WorkerStatus,
-    WorkersReply,
+    PoolState, PoolSummary, PortStatus, ProbeResult, Reply, Request, ServiceState, ServiceSummary,
+    ServicesReply, ShardState, StatusReply, VipState, WorkerState, WorkerStatus, WorkersReply,
 };
 use super::route::route;
 use crate::config::{self, BackendKey, PortRange};
@@ -56,15 +55,15 @@ impl Probes {
 
 impl Management {
     /// Answers a verb that changes nothing.
-    pub(super) fn show(&self, request: &Request) -> Result<Reply, RequestError> {
-        Ok(match request {
+    pub(super) fn show(&self, request: &Request) -> Reply {
+        match request {
             Request::ShowServices => self.services().into(),
             Request::ShowBackends => self.backends().into(),
             Request::ShowWorkers => self.worker_states().into(),
             Request::ShowDrops => self.drops().into(),
             Request::ShowConntrack => self.conntrack().into(),
             _ => self.status().into(),
-        })
+        }
     }
 
     fn snapshots(&self) -> Vec<StatsSnapshot<DropReason>> {

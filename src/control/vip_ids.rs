@@ -13,7 +13,7 @@ use crate::id::VipId;
 
 /// How long an id rests: the longest idle timeout that a service can have (57,600 s), and an hour
 /// for ageing to find the entry.
-pub const REST: Duration = Duration::from_secs(57_600 + 3_600);
+pub const REST: Duration = Duration::from_hours(16 + 1);
 
 /// More VIPs than there are ids.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,7 +6,7 @@
 
 use std::fs;
 
-/// Bytes in front of a frame in a slot of the packet ring: TPACKET2_HDRLEN and its alignment.
+/// Bytes in front of a frame in a slot of the packet ring: `TPACKET2_HDRLEN` and its alignment.
 const RING_OVERHEAD: u32 = 84;
 
 /// What the driver uses if the device string does not say `framesz=`.

@@ -43,7 +43,6 @@ struct Pending {
 type Lanes = ArrayVec<Lane, HALF>;
 
 /// What became of a frame so far.
-#[expect(clippy::large_enum_variant, reason = "most lanes are pending")]
 enum Lane {
     Pending(Pending),
     Done(Verdict),

@@ -169,6 +169,7 @@ impl<K: AddressKey> AddressTable<K> {
     }
 
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "shifted below the number of slots")]
     fn home(&self, key: K) -> usize {
         (key.spread() >> self.shift) as usize
     }

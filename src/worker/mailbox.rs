@@ -3,7 +3,7 @@
 //! Neither side waits for the other: a full channel is a counted drop.
 
 use arrayvec::ArrayVec;
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::forward::PUNT_CAP;
 use crate::id::PortId;
@@ -68,14 +68,10 @@ impl Mailbox {
 }
 
 impl MailboxRemote {
-    /// Asks the worker to send a frame.
-    ///
-    /// # Errors
-    /// The frame comes back if the channel is full or the worker is gone.
-    pub fn send(&self, frame: Frame) -> Result<(), Frame> {
-        self.outgoing.try_send(frame).map_err(|error| match error {
-            TrySendError::Full(frame) | TrySendError::Disconnected(frame) => frame,
-        })
+    /// Asks the worker to send a frame; `false` if the channel is full or the worker is gone: who asks sends again.
+    #[must_use]
+    pub fn send(&self, frame: Frame) -> bool {
+        self.outgoing.try_send(frame).is_ok()
     }
 
     /// The next frame that the worker punted.

@@ -125,6 +125,7 @@ fn backends_say_why_they_are_down() {
         packets: 123_456,
         bytes: 9_876_543,
         new_flows: 321,
+        flows: 17,
         next_hop: Some("02:00:00:00:00:02".into()),
         probes: vec![probe(None); 10],
     };
