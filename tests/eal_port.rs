@@ -149,7 +149,7 @@ fn what_is_not_sent_stays_in_order(pool: &Mempool, rx: &mut RxQueue, tx: &mut Tx
 
 fn a_null_port_spreads_and_loses_nothing(eal: &Eal, pool: &Mempool) {
     let mut config = config("net_null0", 2);
-    config.name = "void".to_owned();
+    "void".clone_into(&mut config.name);
     let (port, mut queues) = Port::start(eal, &config, pool).unwrap();
     let Rss::On { types } = port.rss() else { panic!("net_null offers RSS") };
     assert!(types.has_ipv4() && types.has_tcp(), "{types}");
