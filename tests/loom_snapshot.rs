@@ -50,6 +50,21 @@ fn one_worker_one_publish() {
     });
 }
 
+/// The worker may adopt the first while the second is being published.
+#[test]
+fn one_worker_two_publishes() {
+    loom::model(|| {
+        let (mut publisher, mut readers) = shared(Owned::new(0), 1);
+        let reader = readers.pop().unwrap();
+        let worker = thread::spawn(move || work(reader));
+        for number in 1..=2 {
+            assert_eq!(publisher.publish(Owned::new(number)), Ok(Generation(number)));
+        }
+        worker.join().unwrap();
+        assert_eq!(publisher.reclaim(), 0);
+    });
+}
+
 #[test]
 fn two_workers_two_publishes() {
     let mut model = loom::model::Builder::new();
