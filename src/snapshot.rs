@@ -12,7 +12,7 @@
 //! * A reader that stops pins memory; hence at most [`MAX_HELD`] old snapshots are held, after which
 //!   [`Publisher::publish`] refuses and names the laggards.
 //!
-//! `tests/loom_snapshot.rs` checks this under all interleavings; `docs/testing.md` says which
+//! `tests/loom` checks this under all interleavings; `docs/testing.md` says which
 //! mistakes it was seen to catch.
 
 use std::collections::VecDeque;

@@ -118,11 +118,13 @@ pub enum DpdkError {
 
     /// EAL has no device of that name.
     #[error(
-        "device `{device}` was not found by DPDK{}; check `[[port]] device` (a PCI device must be \
+        "port `{port}`: device `{device}` was not found by DPDK{}; check `[[port]] device` (a PCI device must be \
          bound to `vfio-pci`, an interface named in `iface=` must exist)", said(.detail.as_ref())
     )]
     DeviceNotFound {
-        /// Its name, without arguments.
+        /// Name of the port.
+        port: String,
+        /// The device string.
         device: String,
         /// What DPDK logged about it.
         detail: Option<String>,

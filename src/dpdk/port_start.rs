@@ -56,7 +56,7 @@ impl Port {
         pool: &Mempool,
     ) -> Result<(Self, Vec<QueuePair>), DpdkError> {
         let device = Device::parse(&config.device)?;
-        let id = find(eal, device.name())?;
+        let id = find(eal, config, device.name())?;
         let bit = 1_u32 << id;
         if eal.started_ports.fetch_or(bit, Ordering::AcqRel) & bit != 0 {
             return Err(DpdkError::DeviceTaken { device: device.name().to_owned() });
@@ -79,7 +79,7 @@ impl Port {
 }
 
 /// DPDK's number of a device.
-fn find(eal: &Eal, device: &str) -> Result<u16, DpdkError> {
+fn find(eal: &Eal, config: &PortConfig, device: &str) -> Result<u16, DpdkError> {
     let mut id = 0;
     let status = match CString::new(device) {
         // SAFETY: EAL runs (`eal`), the name is a valid C string, and `id` is writable.
@@ -89,8 +89,11 @@ fn find(eal: &Eal, device: &str) -> Result<u16, DpdkError> {
     if status == 0 && u32::from(id) < dpdk_sys::RTE_MAX_ETHPORTS {
         return Ok(id);
     }
-    let detail = eal.probe_complaint(device);
-    Err(DpdkError::DeviceNotFound { device: device.to_owned(), detail })
+    Err(DpdkError::DeviceNotFound {
+        port: config.name.clone(),
+        device: config.device.clone(),
+        detail: eal.probe_complaint(device),
+    })
 }
 
 fn with_detail(error: DpdkError, detail: Option<String>) -> DpdkError {

@@ -1,15 +1,8 @@
-//! The snapshot protocol under every interleaving (and memory order) that loom can make.
-//!
-//! ```sh
-//! RUSTFLAGS="--cfg lodestone_loom" cargo test --no-default-features --release \
-//!     --test loom_snapshot --target-dir target/loom
-//! ```
-//!
-//! The cfg is not plain `loom`, since tokio and others have a meaning for that one.
-#![cfg(lodestone_loom)]
+//! The snapshot protocol under every interleaving (and memory order) that loom can make:
+//! `cargo test -p loom-models`.
 
-use lodestone::snapshot::{Generation, Reader, shared};
 use loom::thread;
+use loom_models::snapshot::{Generation, Reader, shared};
 
 /// A snapshot that knows its number, and that only the thread that made it may free.
 struct Owned {
