@@ -131,5 +131,5 @@ fn unsafe_code_stays_behind_its_fence() {
             }
         }
     }
-    assert!(found.is_empty(), "unsafe outside dpdk-sys and src/dpdk:\n{}", found.join("\n"));
+    assert!(found.is_empty(), "{word} outside dpdk-sys and src/dpdk:\n{}", found.join("\n"));
 }
