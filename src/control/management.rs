@@ -33,6 +33,9 @@ const ADOPTION_TICK: Duration = Duration::from_millis(1);
 /// Neighbour changes are published at most this often (design.md §4.5).
 const NEIGHBOUR_PUBLISH_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How long the first probes may take beyond their timeout: they are spread over a second.
+const FIRST_PROBES: Duration = Duration::from_millis(1_200);
+
 /// Reports and commands that wait.
 const CHANNEL_CAP: usize = 1_024;
 
@@ -85,6 +88,8 @@ pub struct Management {
     started: Instant,
     dirty: Dirty,
     published_at: Duration,
+    /// Until then the VIPs wait for what the first probes find.
+    waits_until: Option<Duration>,
     panics: Vec<Duration>,
 }
 
@@ -108,6 +113,8 @@ impl Management {
         let ManagementParts { config_path, config, publisher, workers, ports, admin } = parts;
         let next = Generation(publisher.generation().0 + 1);
         let neighbours = NeighbourLinks::new(&config, ports.as_ref());
+        let timeouts = config.monitors.iter().map(|monitor| monitor.timeout);
+        let waits_until = timeouts.max().map(|timeout| timeout + FIRST_PROBES);
         Ok(Self {
             config_path,
             state: State::new(config, next)?,
@@ -122,6 +129,7 @@ impl Management {
             started: Instant::now(),
             dirty: Dirty::Now,
             published_at: Duration::ZERO,
+            waits_until,
             panics: Vec::new(),
         })
     }
@@ -292,6 +300,11 @@ impl Management {
 
     fn publish_if_due(&mut self) {
         let now = self.now();
+        if self.waits_until.is_some_and(|until| now >= until || self.state.is_probed()) {
+            self.waits_until = None;
+            self.mark_changed();
+            tracing::info!("the VIPs are served");
+        }
         let is_due = match self.dirty {
             Dirty::Clean => false,
             Dirty::Neighbours => {
@@ -303,7 +316,12 @@ impl Management {
         if !is_due || !self.publisher.has_room() {
             return;
         }
-        let tables = self.compiler.compile(&self.state, &self.neighbours);
+        let mut tables = self.compiler.compile(&self.state, &self.neighbours);
+        if self.waits_until.is_some() {
+            // Tables of backends that nobody has asked yet would send established flows astray
+            // after a restart. Clients repeat what they sent meanwhile.
+            tables.vips = Arc::default();
+        }
         match self.publisher.publish(tables) {
             Ok(generation) => {
                 self.dirty = Dirty::Clean;

@@ -171,6 +171,16 @@ impl State {
         self.health.iter().map(|(key, health)| (key.clone(), *health))
     }
 
+    /// Whether every backend that has a monitor was probed.
+    #[must_use]
+    pub fn is_probed(&self) -> bool {
+        self.config.pools.iter().all(|pool| {
+            pool.backends.iter().all(|backend| {
+                self.health(pool, &BackendKey::new(pool, backend)) != Health::Unknown
+            })
+        })
+    }
+
     /// Every worker runs at least this generation: what left before it may be used again.
     pub fn adopted(&mut self, by_all: Generation) {
         self.slots.adopted(by_all);
