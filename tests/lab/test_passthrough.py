@@ -1,11 +1,14 @@
-"""What a passthrough VIP promises about packets: L4-01, L4-02, L4-03."""
+"""What a passthrough VIP promises about packets: L4-01, L4-02, L4-03, OPS-06."""
 
+import os
+import re
 from collections import Counter
 
 import plan
 from support import CLIENT, VIP, Capture, LabCase, wait_until
 
 TCP = 6
+RECIPE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/backends.md")
 
 
 class Passthrough(LabCase):
@@ -32,6 +35,23 @@ class Passthrough(LabCase):
         self.assertEqual(forwarded, syns, "each SYN left once, encapsulated")
         self.assertEqual([packet for packet in sent if packet.destination in CLIENT.values()
                           and packet.protocol not in (1, 58)], [])
+
+    def test_backends_are_set_up_by_the_recipe(self):  # OPS-06
+        with open(RECIPE, encoding="utf-8") as file:
+            recipe = file.read()
+        settings = dict(re.findall(r"sysctl -w (net[.a-z0-9_]+)=(\d+)", recipe))
+        addresses = re.findall(r"address add (\S+) dev lo", recipe)
+        self.assertEqual(set(addresses), {f"{plan.VIP4}/32", f"{plan.VIP6}/128"})
+        self.assertIn("net.ipv4.conf.all.arp_ignore", settings)
+        for name in plan.BACKENDS:
+            for key, value in settings.items():
+                # The lab's tunnel device is a TUN device (scripts/lab/decapsulate.py).
+                key = key.replace("tunl0", "decap0")
+                seen = self.lab.run(name, "sysctl", "-n", key).stdout.strip()
+                self.assertEqual(seen, value, f"{name}: {key}")
+            owned = self.lab.run(name, "ip", "-oneline", "address", "show", "dev", "lo").stdout
+            for address in addresses:
+                self.assertIn(f" {address} ", owned, name)
 
     def test_inner_packet_is_the_clients(self):  # L4-02
         taps = [Capture(self.lab, name, "decap0") for name in plan.BACKENDS]
