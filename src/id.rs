@@ -63,8 +63,11 @@ number! {
     /// A worker, and its RX and TX queue index on every port.
     WorkerId(u16)
 }
+/// Ports that an appliance can have.
+pub const PORT_CAP: usize = 16;
+
 number! {
-    /// A port of the appliance, in the order of the configuration.
+    /// A port of the appliance, in the order of the configuration; below [`PORT_CAP`].
     PortId(u8)
 }
 

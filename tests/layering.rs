@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("forward", &["id", "time", "packet", "maglev", "stats", "conntrack"]),
     ("worker", &["id", "time", "packet", "stats", "snapshot", "conntrack", "forward"]),
     ("dpdk", &["id", "time", "packet", "conntrack", "forward", "worker"]),
-    ("config", &["packet", "maglev", "cpu"]),
+    ("config", &["id", "packet", "maglev", "cpu"]),
     ("health", &["config", "steer"]),
     (
         "control",

@@ -253,7 +253,7 @@ pub fn refusal(error: &RequestError) -> String {
 #[must_use]
 pub fn valid(file: &Path, config: &Config, warnings: &[String]) -> String {
     let mut text = format!(
-        "{} is valid: {} services, {} pools, {} ports\n",
+        "{} is valid (services: {}, pools: {}, ports: {})\n",
         file.display(),
         config.services.len(),
         config.pools.len(),

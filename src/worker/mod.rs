@@ -20,13 +20,10 @@ pub use queue::{Burst, Queues};
 
 use crate::conntrack::{Ipv4Bucket, Ipv6Bucket, Prefetch};
 use crate::forward::{BURST, Counters, DropReason, Forwarder, Tables, Verdict};
-use crate::id::{PortId, WorkerId};
+use crate::id::{PORT_CAP, PortId, WorkerId};
 use crate::packet::PacketBuf;
 use crate::snapshot::Reader;
 use crate::time::Tick;
-
-/// Ports an appliance can have.
-pub const PORT_CAP: usize = 16;
 
 /// Buckets of each family that are aged a round.
 const AGED_BUCKETS: usize = 8;

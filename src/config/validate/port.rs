@@ -9,6 +9,7 @@ use super::super::key;
 use super::super::kind::{integer, interface, ipv4, ipv6, mac, name, text};
 use super::super::model::{Memory, Port};
 use super::super::section::{Field, Report, Section, Spec, unique};
+use crate::id::PORT_CAP;
 use crate::packet::MacAddress;
 
 pub(in super::super) const PORT: Spec = Spec {
@@ -18,8 +19,6 @@ pub(in super::super) const PORT: Spec = Spec {
     refused: key::PORT,
 };
 
-/// A port's number has 8 bits.
-const MAX_PORTS: usize = 255;
 /// RFC 8200 §5: every link carries IPv6 packets of this size.
 const IPV6_MIN_MTU: u16 = 1280;
 
@@ -105,7 +104,7 @@ pub(super) fn check(top: &Section<'_>, ports: &[Written], memory: Option<&Memory
     if ports.is_empty() && !top.has("port") {
         report.mistake(top.place(), "there is no port; add a [[port]]");
     }
-    super::at_most(top, "port", ports.len(), MAX_PORTS);
+    super::at_most(top, "port", ports.len(), PORT_CAP);
     super::unique_names(report, ports.iter().map(|port| &port.name), "port");
     let devices = ports.iter().filter_map(|port| port.device.as_ref());
     unique(report, devices, |device| identity(device), "is one device; use it for one port");
