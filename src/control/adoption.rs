@@ -57,7 +57,8 @@ impl Adoption {
                     warnings: waiting.warnings,
                 }))
             } else if now >= waiting.until {
-                Err(not_adopted(waiting.generation, &lagging))
+                let is_published = waiting.generation <= publisher.generation();
+                Err(not_adopted(waiting.generation, &lagging, is_published))
             } else {
                 self.waiting.push(waiting);
                 continue;
@@ -68,12 +69,13 @@ impl Adoption {
     }
 }
 
-fn not_adopted(generation: Generation, lagging: &[usize]) -> RequestError {
+fn not_adopted(generation: Generation, lagging: &[usize], is_published: bool) -> RequestError {
     let workers: Vec<_> = lagging.iter().map(|index| format!("worker {index}")).collect();
+    let standing = if is_published { "is published" } else { "waits to be published" };
     RequestError::new(
         ErrorCode::NOT_ADOPTED,
         format!(
-            "the change is published as generation {generation}, but {} did not adopt it within \
+            "the change {standing} as generation {generation}, but {} did not adopt it within \
              {} s; look at `lodectl show workers` for one that does not poll",
             workers.join(", "),
             PATIENCE.as_secs(),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep_until;
 
 use super::admin::{Command, Server};
@@ -84,13 +84,27 @@ pub struct Management {
     pub(super) neighbours: NeighbourLinks,
     pub(super) adoption: Adoption,
     pub(super) probes: super::replies::Probes,
+    /// Of the tables that are published.
+    pub(super) digest: String,
     admin: Arc<Server>,
+    stop: Arc<Notify>,
     started: Instant,
     dirty: Dirty,
     published_at: Duration,
     /// Until then the VIPs wait for what the first probes find.
     waits_until: Option<Duration>,
     panics: Vec<Duration>,
+}
+
+/// Ends [`Management::run`] from any thread, as SIGTERM does from outside.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<Notify>);
+
+impl Stopper {
+    /// Ends the run that goes on, or else the next one.
+    pub fn stop(&self) {
+        self.0.notify_one();
+    }
 }
 
 /// What the workers do not know yet.
@@ -125,7 +139,9 @@ impl Management {
             neighbours,
             adoption: Adoption::default(),
             probes: super::replies::Probes::default(),
+            digest: String::new(),
             admin: Arc::new(admin),
+            stop: Arc::default(),
             started: Instant::now(),
             dirty: Dirty::Now,
             published_at: Duration::ZERO,
@@ -134,7 +150,13 @@ impl Management {
         })
     }
 
-    /// Runs until SIGTERM or SIGINT.
+    /// What ends [`Self::run`].
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stop))
+    }
+
+    /// Runs until SIGTERM, SIGINT or [`Stopper::stop`].
     ///
     /// # Errors
     /// The runtime cannot start, or management panics more than it can be restarted.
@@ -182,9 +204,11 @@ impl Management {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
+        let stop = Arc::clone(&self.stop);
         let mut next_tick = tokio::time::Instant::now();
         loop {
             tokio::select! {
+                () = stop.notified() => return Ok(()),
                 _ = terminate.recv() => return Ok(()),
                 _ = interrupt.recv() => return Ok(()),
                 _ = hangup.recv() => self.hangup(&mut supervisor),
@@ -326,6 +350,7 @@ impl Management {
             Ok(generation) => {
                 self.dirty = Dirty::Clean;
                 self.published_at = now;
+                self.digest = self.compiler.digest(&self.state);
                 tracing::debug!(%generation, "tables published");
             }
             Err(PublishError::TooManyHeld { .. }) => {}

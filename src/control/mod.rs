@@ -19,8 +19,11 @@ mod route;
 mod state;
 mod vip_ids;
 
+#[cfg(test)]
+mod tests;
+
 pub use compile::{Compiler, Links};
-pub use management::{Management, ManagementError, ManagementParts};
+pub use management::{Management, ManagementError, ManagementParts, Stopper};
 pub use ports::{PortState, Ports, WorkerRemote};
 pub use route::{Route, route};
 pub use state::{ApplyError, BACKEND_CAP, State};

@@ -114,7 +114,7 @@ impl Management {
             dpdk: version::DPDK.to_owned(),
             uptime_seconds: self.now().as_secs(),
             generation: newest.0,
-            tables_digest: self.compiler.digest(&self.state),
+            tables_digest: self.digest.clone(),
             config_path: self.config_path.display().to_string(),
             workers,
             ports: ports

@@ -59,7 +59,7 @@ fn start(config_path: &Path, config: Config) -> Result<(), StartError> {
     tracing::info!(version = crate::version::VERSION, "forwarding");
     let result = management.run();
     tracing::info!("stopping");
-    workers.handles.stop();
+    drop(workers.handles);
     result.map_err(StartError::from)
 }
 

@@ -29,17 +29,18 @@ pub(super) struct Workers {
     pub handles: Handles,
 }
 
-/// The threads.
+/// The threads. They stop when this goes, also where a start fails half way: none may poll a port
+/// while the process exits.
 pub(super) struct Handles {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Handles {
+impl Drop for Handles {
     /// Stops every worker at its next round and waits for it.
-    pub(super) fn stop(self) {
+    fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads {
+        for thread in self.threads.drain(..) {
             // A worker that panicked has ended the process already.
             let _ = thread.join();
         }
