@@ -1,6 +1,12 @@
 //! The loop with real sockets, mailboxes and snapshots; only the ports and the worker's packets are
 //! made up.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the test is the world around management: it has a clock and threads of its own"
+)]
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
