@@ -3,6 +3,8 @@
 mod running;
 mod tables;
 
+use std::fmt::Write as _;
+
 use crate::config::{self, Config};
 
 /// What precedes the pools.
@@ -42,9 +44,11 @@ fn pool(name: &str, more: &str, backends: &[Backend]) -> String {
     for (name, number, weight) in backends {
         let address =
             if *number >= 200 { format!("fd00::{number}") } else { format!("10.0.1.{number}") };
-        text += &format!(
-            "[[pool.backend]]\nname = \"{name}\"\naddress = \"{address}\"\nweight = {weight}\n"
-        );
+        writeln!(
+            text,
+            "[[pool.backend]]\nname = \"{name}\"\naddress = \"{address}\"\nweight = {weight}"
+        )
+        .expect("a string takes all");
     }
     text
 }

@@ -115,7 +115,7 @@ impl Appliance {
     }
 }
 
-/// SplitMix64: a test's own numbers, the same at every run.
+/// `SplitMix64`: a test's own numbers, the same at every run.
 struct Random(u64);
 
 impl Random {
@@ -271,7 +271,7 @@ fn a_slot_that_was_left_begins_a_new_epoch_and_keeps_nothing() {
 fn vip_ids_and_what_operators_said_stay_over_a_reload() {
     let parts = |vips: &[&str]| {
         let services = vips.iter().map(|vip| {
-            service(&format!("s-{}", vip.len() + vip.ends_with('1') as usize), &["a"], vip)
+            service(&format!("s-{}", vip.len() + usize::from(vip.ends_with('1'))), &["a"], vip)
         });
         text(&[pool("a", "", &[backend(1, 1), backend(2, 1)]), services.collect::<String>()])
     };
