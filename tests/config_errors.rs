@@ -887,3 +887,11 @@ fn any_damage_to_a_good_text_is_read_to_an_end() {
         }
     });
 }
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    for path in ["/", "/dev/zero"] {
+        let error = config::load(std::path::Path::new(path)).unwrap_err().to_string();
+        assert!(error.contains("it is not a regular file"), "{error}");
+    }
+}

@@ -58,9 +58,25 @@ pub fn parse(text: &str) -> Result<(Config, Vec<Warning>), ConfigErrors> {
 ///
 /// # Errors
 ///
-/// The file cannot be read, or its text has mistakes.
+/// The file cannot be read, is no regular file or longer than 64 MiB, or its text has
+/// mistakes.
 pub fn load(path: &Path) -> Result<(Config, Vec<Warning>), LoadError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    let text = read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     parse(&text).map_err(|errors| LoadError::Invalid { path: path.to_owned(), errors })
+}
+
+/// The longest configuration file, in bytes: several times what 50,000 backends take.
+const FILE_CAP: u64 = 64 << 20;
+
+/// A pipe or a device at the path must not hold up management, which reads the file at `reload`.
+fn read(path: &Path) -> std::io::Result<String> {
+    let kind = std::fs::metadata(path)?;
+    let refusal = if !kind.is_file() {
+        "it is not a regular file"
+    } else if kind.len() > FILE_CAP {
+        "it is longer than any configuration"
+    } else {
+        return std::fs::read_to_string(path);
+    };
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, refusal))
 }
