@@ -124,9 +124,12 @@ impl Origin {
     }
 }
 
-/// How many groups one [`Origin::listener_report`] holds: the packet stays below IPv6's smallest
-/// MTU of 1280 bytes.
-pub const REPORT_GROUP_CAP: usize = 60;
+/// How many groups one [`Origin::listener_report`] holds: the frame stays within [`REPORT_CAP`].
+pub const REPORT_GROUP_CAP: usize = 9;
+
+/// The longest report as a frame, in bytes: Ethernet header, VLAN tag, IPv6 header, hop-by-hop
+/// options, the report's own header, and its records.
+pub const REPORT_CAP: usize = 14 + 4 + 40 + 8 + 8 + 20 * REPORT_GROUP_CAP;
 
 /// RFC 3810 §5.2.12: the listener now wants this group from every source.
 const CHANGE_TO_EXCLUDE_MODE: u8 = 4;
@@ -135,4 +138,5 @@ const CHANGE_TO_EXCLUDE_MODE: u8 = 4;
 /// discovery (RFC 2711 §2.1), then padding to eight bytes.
 const ROUTER_ALERT: [u8; 6] = [5, 2, 0, 0, 1, 0];
 
-const _: () = assert!(40 + 8 + 8 + 20 * REPORT_GROUP_CAP <= 1280);
+// IPv6's smallest MTU.
+const _: () = assert!(REPORT_CAP <= 1280);

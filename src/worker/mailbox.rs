@@ -7,6 +7,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use crate::forward::PUNT_CAP;
 use crate::id::PortId;
+use crate::packet::originate::REPORT_CAP;
 
 /// A small frame that management sends or receives: ARP, neighbour discovery.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,9 @@ impl Frame {
         Some(Self { port, bytes })
     }
 }
+
+// The longest frame that management makes: a report that did not fit would never be sent.
+const _: () = assert!(REPORT_CAP <= PUNT_CAP);
 
 /// The worker's end.
 #[derive(Debug)]
