@@ -5,6 +5,7 @@ use super::classify::NotForService;
 use super::tables::{PortRecord, Tables};
 use super::verdict::{DropReason, PuntReason, Verdict};
 use crate::packet::arp::{self, ARP_LEN, Operation};
+use crate::packet::ethernet::MINIMUM_FRAME_LEN;
 use crate::packet::reply::{self, ReplyError};
 use crate::packet::{FlowKey, IpPacket, PacketBuf, icmp, icmpv6, ndp, protocol};
 
@@ -22,6 +23,11 @@ pub(super) fn handle<B: PacketBuf>(
 ) -> Verdict {
     let handled = match &frame.packet {
         None => arp(port, buf, frame.link.l3_offset),
+        // RFC 1122 §3.3.6: a unicast packet in a group frame is not answered, or one frame would
+        // have an answer from everyone on the link.
+        Some((ip, _)) if frame.link.destination.is_group() && is_ours(port, &ip.flow) => {
+            Err(DropReason::NotForPort)
+        }
         Some((ip, reason)) => match ip.flow {
             FlowKey::V4 { destination, .. } if port.ipv4.binary_search(&destination).is_ok() => {
                 ipv4(port, buf, ip)
@@ -36,6 +42,17 @@ pub(super) fn handle<B: PacketBuf>(
         },
     };
     handled.unwrap_or_else(Verdict::Drop)
+}
+
+/// Whether the destination is an address that the port answers for.
+fn is_ours(port: &PortRecord, flow: &FlowKey) -> bool {
+    match flow {
+        FlowKey::V4 { destination, .. } => port.ipv4.binary_search(destination).is_ok(),
+        FlowKey::V6 { destination, .. } => {
+            port.ipv6.binary_search(destination).is_ok()
+                || port.neighbour_discovery.binary_search(destination).is_ok()
+        }
+    }
 }
 
 fn arp<B: PacketBuf>(
@@ -58,6 +75,11 @@ fn arp<B: PacketBuf>(
         return Err(DropReason::BadArp);
     }
     reply::arp(buf.bytes_mut(), port.mac).map_err(|_| DropReason::BadArp)?;
+    // What came behind the request is not sent back: it may be long, and it is not ours to say.
+    buf.truncate((l3_offset + ARP_LEN).max(MINIMUM_FRAME_LEN));
+    if let Some(padding) = buf.bytes_mut().get_mut(l3_offset + ARP_LEN..) {
+        padding.fill(0);
+    }
     Ok(Verdict::Reply)
 }
 

@@ -80,7 +80,7 @@ pub enum DropReason {
     BadNeighbourDiscovery,
     /// A neighbour solicitation for an address that is not ours.
     SolicitationNotForPort,
-    /// A malformed ICMP message to an address of ours.
+    /// A malformed echo request to an address of ours, or one with IP options or extension headers.
     BadIcmp,
     /// To an address of the port, and not an echo request.
     NotHandled,
@@ -211,7 +211,9 @@ impl DropReason {
             Self::SolicitationNotForPort => {
                 "A neighbour solicitation for an address that is not ours."
             }
-            Self::BadIcmp => "A malformed echo request to an address of ours.",
+            Self::BadIcmp => {
+                "A malformed echo request to an address of ours, or one with IP options or extension headers."
+            }
             Self::NotHandled => {
                 "To an address of the port, and nothing that the appliance answers."
             }
