@@ -106,13 +106,16 @@ totals! {
     FlowTotals {
         /// Packets whose flow had an entry that they could follow.
         hits,
-        /// Flows that were decided anew: a TCP SYN, or the first packet of another protocol.
+        /// Decisions for a TCP SYN, or for a packet of another protocol without an entry: as a rule
+        /// the flow's first, but every one of a flow that found no room.
         new,
         /// TCP packets other than a SYN without an entry: decided by the tables.
         unverified,
-        /// Flows that found no room; the tables decide for their packets.
+        /// Decisions that found no room for an entry, so that the tables decide about the flow's
+        /// next packet as well, which then counts again.
         refused,
-        /// Entries that were removed since they had been silent too long.
+        /// Entries that were removed since they had been silent too long, by ageing or to make
+        /// room.
         expired,
         /// Gauge: entries now.
         entries,
@@ -298,7 +301,7 @@ impl<R: Reason> WorkerCounters<R> {
         }
     }
 
-    /// Packets were encapsulated to a backend; `bytes` are those of the frames as they came.
+    /// Packets were encapsulated to a backend; `bytes` are their lengths by their own IP headers.
     #[inline]
     pub fn add_backend(&mut self, backend: BackendId, packets: u64, bytes: u64) {
         if let Some(counter) = self.backend(backend, BACKEND_PACKETS) {
@@ -400,9 +403,9 @@ impl<R: Reason> StatsView<R> {
 pub struct BackendTotals {
     /// Packets encapsulated to it.
     pub packets: u64,
-    /// Bytes of these packets' frames as they came.
+    /// Bytes of these packets by their own IP headers: neither link layer nor outer header.
     pub bytes: u64,
-    /// Flows that it was chosen for.
+    /// How often it was chosen: once a flow, but for each packet of a flow that found no room.
     pub new_flows: u64,
     /// Gauge: flows to it that are tracked now.
     pub flows: u64,

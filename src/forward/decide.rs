@@ -9,7 +9,7 @@ use std::ops::DerefMut;
 use super::classify::VipPacket;
 use super::tables::{BackendFlags, BackendRecord, ServiceTable, Tables};
 use super::verdict::{Counters, DropReason, Verdict};
-use crate::conntrack::{Bucket, Candidates, EntryState, Flow, FlowTable, Full, Timeouts};
+use crate::conntrack::{Bucket, Candidates, EntryState, Flow, FlowTable, Full, Removed, Timeouts};
 use crate::id::{BackendId, BackendRef, Family};
 use crate::packet::encapsulation::{EncapsulationError, Inner, OuterShape, encapsulate};
 use crate::packet::{FlowHash, PacketBuf, protocol};
@@ -68,6 +68,9 @@ where
             counters.open_flow(id);
             if let Some(removed) = inserted.removed {
                 counters.close_flow(removed.flow().backend.id);
+                if let Removed::Expired(_) = removed {
+                    counters.expired_flow(family);
+                }
             }
         }
         // The tables alone decide for this flow: consistent while they do not change.
