@@ -127,7 +127,14 @@ where
         let mut unwanted = Burst::new();
         for (buf, verdict) in burst.drain(..).zip(verdicts) {
             let outgoing = match verdict {
-                Verdict::Transmit(egress) => self.ports.get_mut(egress.index()),
+                Verdict::Transmit(egress) => {
+                    let egress = self.ports.get_mut(egress.index());
+                    if egress.is_none() {
+                        // Tables name a port that this worker has no queues of.
+                        self.counters.add_dropped(DropReason::NoNextHop, 1);
+                    }
+                    egress
+                }
                 Verdict::Reply => {
                     self.counters.add_replies(1);
                     self.ports.get_mut(port.index())
