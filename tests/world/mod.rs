@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+pub mod fixtures;
+
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -16,6 +18,7 @@ use lodestone::packet::encapsulation::{Decapsulated, decapsulate};
 use lodestone::packet::{Builder, HeapBuf, MacAddress, PacketBuf, TcpFlags};
 use lodestone::snapshot::Generation;
 use lodestone::stats::{self, StatsView};
+use lodestone::steer::AdminState;
 use lodestone::time::Tick;
 
 /// The appliance's ports: `front` without, `back` with a VLAN.
@@ -29,7 +32,8 @@ pub const CLIENT_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 0x10]);
 /// The backend whose link-layer address nobody knows.
 pub const SILENT: &str = "10.2.0.99";
 
-/// Two ports, pools of either family, and a service for each thing that can happen.
+/// Two ports, pools of either family, and a service for each thing that can happen. The backend of
+/// the pool `nobody` is disabled.
 pub const CONFIG: &str = r#"
 [appliance]
 name = "test"
@@ -71,6 +75,14 @@ backend = [
 name = "silent"
 table_size = 1021
 backend = [{ name = "a", address = "10.2.0.99" }]
+[[pool]]
+name = "nobody"
+table_size = 1021
+backend = [{ name = "a", address = "10.2.0.98" }]
+[[pool]]
+name = "any"
+table_size = 1021
+backend = [{ name = "a", address = "10.2.0.97" }]
 [[service]]
 name = "to-v4"
 pools = ["v4"]
@@ -96,6 +108,17 @@ vip = [
 name = "silent"
 pools = ["silent"]
 vip = [{ address = "10.1.0.102", protocol = "tcp", ports = 80 }]
+[[service]]
+name = "nobody"
+pools = ["nobody"]
+vip = [{ address = "10.1.0.103", protocol = "tcp", ports = 80 }]
+[[service]]
+name = "any"
+pools = ["any"]
+vip = [
+    { address = "10.1.0.104", protocol = "tcp", ports = "any" },
+    { address = "10.1.0.104", protocol = "udp", ports = "any" },
+]
 "#;
 
 /// Neighbours that are known beforehand.
@@ -138,7 +161,10 @@ impl World {
 
     pub fn with_config(text: &str, flows: u32) -> Self {
         let (config, _) = config::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
-        let state = State::new(config, Generation(1)).unwrap();
+        let mut state = State::new(config, Generation(1)).unwrap();
+        if let Some(key) = state.find("nobody", "a") {
+            state.set_admin(&key, AdminState::Disabled);
+        }
         let mut compiler = Compiler::default();
         let tables = compiler.compile(&state, &KnownLinks::new(state.config()));
         let (counters, view) = stats::worker(100);
