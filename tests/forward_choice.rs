@@ -260,3 +260,43 @@ fn without_an_enabled_backend_packets_have_a_counted_reason() {
     assert_eq!(world.backend_of(&packet), Err(DropReason::NoBackend));
     assert_eq!(world.backend_of(&tcp("10.1.0.102", 1, 7, 80, SYN)), Err(DropReason::NoNextHop));
 }
+
+#[test]
+fn an_entry_that_an_insert_finds_expired_is_counted_as_expired() {
+    let mut world = World::new(1_024);
+    let backend = world.backend_of(&tcp(TEN, 1, 5_000, 443, SYN)).unwrap();
+    world.now = world.now.plus(2 * HALF_OPEN_TIMEOUT);
+    assert_eq!(world.backend_of(&tcp(TEN, 1, 5_000, 443, ACK)), Ok(backend));
+    let stats = world.view.snapshot();
+    assert_eq!((stats.ipv4.hits, stats.ipv4.unverified, stats.ipv4.expired), (0, 1, 1));
+    let flows: u64 = (0..20).map(|id| stats.backend(lodestone::id::BackendId(id)).flows).sum();
+    assert_eq!(flows, 1);
+}
+
+#[test] // L4-17
+fn the_gauges_of_backends_are_the_entries_whatever_happens() {
+    bolero::check!().with_iterations(300).with_type::<Vec<(u8, u8, u8)>>().for_each(|steps| {
+        let mut world = World::new(12);
+        for &(client, what, wait) in steps {
+            let packet = match what % 5 {
+                0 => tcp(TEN, 1, client.into(), 443, SYN),
+                1 => tcp(TEN, 1, client.into(), 443, ACK),
+                2 => tcp(TEN, 1, client.into(), 443, TcpFlags::FIN),
+                3 => udp(TEN, 1, client.into(), 53),
+                _ => tcp("fd01::100", 1, client.into(), 80, SYN),
+            };
+            world.backend_of(&packet).unwrap();
+            world.now = world.now.plus(u32::from(wait) * 100);
+            if wait % 4 == 0 {
+                world.forwarder.age(world.now, 3, &mut world.counters);
+            }
+        }
+        let stats = world.view.snapshot();
+        let gauges: u64 =
+            (0..100).map(|id| stats.backend(lodestone::id::BackendId(id)).flows).sum();
+        let conntrack = &world.forwarder.conntrack;
+        assert_eq!(gauges, (conntrack.ipv4.len() + conntrack.ipv6.len()) as u64);
+        let ended = conntrack.ipv4.counters().expired + conntrack.ipv6.counters().expired;
+        assert_eq!(stats.ipv4.expired + stats.ipv6.expired, ended);
+    });
+}
