@@ -199,6 +199,67 @@ fn a_new_generation_is_adopted_without_traffic() {
     assert_eq!(bench.view.generation(), generation.0);
 }
 
+/// What happens to a worker between two rounds, and in the next one.
+#[derive(Clone, Debug, bolero::TypeGenerator)]
+struct Round {
+    pings: u8,
+    announcements: u8,
+    garbage: Vec<Vec<u8>>,
+    originated: u8,
+    buffers: u8,
+    takes: Vec<u8>,
+    is_stuck: bool,
+    reads_mail: bool,
+}
+
+#[test]
+fn frames_are_conserved_whatever_fails_and_whenever() {
+    bolero::check!().with_iterations(1_500).with_type::<Vec<Round>>().for_each(|rounds| {
+        let mut bench = bench(3);
+        let origin = Origin { mac: PEER, vlan: None };
+        let (mut next, mut read) = (0_u16, 0);
+        for (round, tick) in rounds.iter().zip(1..) {
+            {
+                let mut wire = bench.wire.borrow_mut();
+                for _ in 0..round.pings % 40 {
+                    let request = Builder::ethernet(PEER, MAC).ipv4(CLIENT, OWN);
+                    let request = request.echo_request(1, 1).payload(&next.to_be_bytes());
+                    wire.incoming.push_back(request.build());
+                    next += 1;
+                }
+                let announcements = usize::from(round.announcements % 6);
+                wire.incoming.extend(vec![origin.arp_announcement(CLIENT); announcements]);
+                wire.incoming.extend(round.garbage.iter().cloned());
+                wire.buffers = usize::from(round.buffers % 4);
+                wire.takes = round.takes.iter().map(|&takes| usize::from(takes % 33)).collect();
+                wire.is_stuck = round.is_stuck;
+            }
+            for _ in 0..round.originated % 5 {
+                let _ = bench.remote.send(Frame::new(PortId(0), &[0; 60]).unwrap());
+            }
+            bench.worker.poll(Tick(tick));
+            while round.reads_mail && bench.remote.next_punted().is_some() {
+                read += 1;
+            }
+            let stats = bench.view.snapshot();
+            stats.conservation().unwrap();
+            let wire = bench.wire.borrow();
+            assert_eq!(stats.totals.tx_packets, wire.sent.len() as u64);
+            let bytes: usize = wire.sent.iter().map(Vec::len).sum();
+            assert_eq!(stats.totals.tx_bytes, bytes as u64);
+        }
+        while bench.remote.next_punted().is_some() {
+            read += 1;
+        }
+        assert_eq!(bench.view.snapshot().totals.punted, read);
+        // Replies leave in the order of their requests, none twice; some were dropped.
+        let wire = bench.wire.borrow();
+        let replies = wire.sent.iter().filter(|frame| frame.len() == 44);
+        let replies: Vec<_> = replies.map(|frame| &frame[42..]).collect();
+        assert!(replies.windows(2).all(|pair| pair[0] < pair[1]), "{replies:?}");
+    });
+}
+
 #[test]
 fn an_idle_worker_gives_its_core_away_and_a_busy_one_does_not() {
     let mut bench = bench(2);
