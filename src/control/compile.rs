@@ -265,7 +265,7 @@ fn outer(
 fn port_records(config: &Config, links: &impl Links) -> Arc<[PortRecord]> {
     let ids = (0..=u8::MAX).map(PortId);
     ids.zip(&config.ports)
-        .filter_map(|(id, port)| {
+        .map_while(|(id, port)| {
             let identity = links.identity(id)?;
             let link_local = identity.link_local().map(IpAddr::V6);
             let own: Vec<_> =
