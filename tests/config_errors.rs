@@ -191,14 +191,116 @@ fn cpu_memory_conntrack_and_admin() {
         ("[cpu]", "[admin]\nsocket = \"\"\n[cpu]", &[&["admin.socket", "is empty"]]),
         (
             "[cpu]",
-            "[admin]\nread_only_socket = \"/a\"\n[cpu]",
-            &[&["admin.read_only_socket", "not available yet"]],
+            "[admin]\nsocket = \"/a/b\"\nread_only_socket = \"/a//b\"\n[cpu]",
+            &[&["admin.read_only_socket", "is the path of `socket` too"]],
         ),
+        (
+            "[cpu]",
+            "[admin]\nread_only_socket = \"a\"\nread_only_group = \"ops\"\n[cpu]",
+            &[&["admin.read_only_socket = \"a\"", "absolute path"]],
+        ),
+        (
+            "[cpu]",
+            "[admin]\nread_only_group = \"ops\"\n[cpu]",
+            &[&["admin.read_only_group", "write read_only_socket too"]],
+        ),
+        (
+            "[cpu]",
+            "[admin]\ngroup = \"o ps\"\n[cpu]",
+            &[&["admin.group = \"o ps\"", "getent group"]],
+        ),
+        ("[cpu]", "[admin]\nmode = \"0666\"\n[cpu]", &[&["admin.mode", "is always 0660"]]),
         ("[cpu]", "[[cpu]]", &[&["cpu", "write [cpu]"]]),
     ]);
     let long = format!("[admin]\nsocket = \"/{}\"\n[cpu]", "a".repeat(107));
     let text = changed("[cpu]", &long);
     check(&text, &messages(&text), &[&["admin.socket", "longer than 107 bytes", "…"]]);
+}
+
+#[test]
+fn metrics() {
+    check_rows(&[
+        (
+            "[cpu]",
+            "[metrics]\nlisten = \"on\"\n[cpu]",
+            &[&["metrics.listen = \"on\"", "neither \"off\" nor an address with its port"]],
+        ),
+        ("[cpu]", "[metrics]\nlisten = 9640\n[cpu]", &[&["metrics.listen", "expects a string"]]),
+        ("[cpu]", "[metrics]\nlisten = \"127.0.0.1\"\n[cpu]", &[&["an address with its port"]]),
+        ("[cpu]", "[metrics]\nlisten = \"127.0.0.1:0\"\n[cpu]", &[&["has port 0"]]),
+        ("[cpu]", "[metrics]\nlisten = \"[ff02::1]:1\"\n[cpu]", &[&["no address to listen at"]]),
+        ("[cpu]", "[metrics]\nlisten = \"[fe80::1%2]:1\"\n[cpu]", &[&["has a scope"]]),
+        ("[cpu]", "[metrics]\nport = 9640\n[cpu]", &[&["metrics.port", "is part of listen"]]),
+    ]);
+    for (listen, warns) in [
+        ("off", false),
+        ("127.0.0.1:9640", false),
+        ("[::1]:9640", false),
+        ("0.0.0.0:9640", true),
+        ("[2001:db8::9]:9640", true),
+    ] {
+        let text = changed("[cpu]", &format!("[metrics]\nlisten = \"{listen}\"\n[cpu]"));
+        let (config, _) = config::parse(&text).unwrap();
+        assert_eq!(config.metrics.listen, listen.parse().ok(), "{listen}");
+        let expected: &[&[&str]] =
+            if warns { &[&["metrics.listen", "can read the metrics"]] } else { &[] };
+        check(&text, &warnings(&text), expected);
+    }
+}
+
+#[test]
+fn admin_states() {
+    check_rows(&[
+        (
+            "weight = 2",
+            "admin_state = \"drained\"",
+            &[&["pool[0].backend[0].admin_state (backend `b1`)", "\"enabled\" or \"draining\" or"]],
+        ),
+        ("weight = 2", "admin_state = true", &[&["admin_state", "not a boolean"]]),
+        ("weight = 2", "enabled = false", &[&["is written admin_state"]]),
+        (
+            "monitor = \"http\"",
+            "admin_state = \"disable\"",
+            &[&["pool[0].admin_state (pool `web`)", "did you mean \"disabled\"?"]],
+        ),
+        (
+            "pools = [\"web\"]",
+            "pools = [\"web\"]\nadmin_state = \"\"",
+            &[&["service[0].admin_state (service `site`)", "is not known"]],
+        ),
+    ]);
+    // What takes no new flows may have been forgotten.
+    for (from, to, expected) in [
+        ("weight = 2", "admin_state = \"draining\"", &[][..]),
+        (
+            "monitor = \"http\"",
+            "admin_state = \"draining\"",
+            &[&["pool[0].admin_state", "the pool is draining", "take no new flows"][..]][..],
+        ),
+        (
+            "monitor = \"http\"",
+            "admin_state = \"disabled\"",
+            &[&["pool[0].admin_state", "the pool is disabled", "have no flows"]],
+        ),
+        (
+            "[[service]]",
+            "admin_state = \"draining\"\n[[service]]\nadmin_state = \"disabled\"",
+            &[&["service[0].admin_state", "is disabled and forwards nothing"]],
+        ),
+        (
+            "[[service]]",
+            "[[service]]\nadmin_state = \"draining\"",
+            &[&["service[0].admin_state", "is draining and takes no new flows"]],
+        ),
+        (
+            "monitor = \"http\"\n[[pool.backend]]",
+            "threshold = 2\n[[pool.backend]]\nadmin_state = \"disabled\"",
+            &[&["pool[0] (pool `web`)", "fewer enabled backends (1) than its threshold (2)"]],
+        ),
+    ] {
+        let text = changed(from, to);
+        check(&text, &warnings(&text), expected);
+    }
 }
 
 #[test]
@@ -574,7 +676,7 @@ fn vips_share_an_address_with_different_ports_or_protocols_only() {
 // OPS-04
 #[test]
 fn features_that_do_not_exist_yet_are_refused_by_name() {
-    for key in ["geo", "metrics", "dns", "http"] {
+    for key in ["geo", "cluster", "dns", "http"] {
         let text = format!("{GOOD}[{key}]\nx = 1\n");
         check(&text, &messages(&text), &[&[key, "not available yet"]]);
     }

@@ -15,10 +15,11 @@ const COOKIE: &str = "belongs to HTTP services, which are not available yet: at 
 const RULES: &str = "belongs to HTTP services, which are not available yet: layer-4 services have \
      no custom rules; remove it";
 
+const ADMIN_STATE: &str = "is written admin_state = \"enabled\", \"draining\" or \"disabled\"";
+
 /// At the top of the file.
 pub(super) const TOP: &[Refused] = &[
     ("geo", LATER),
-    ("metrics", LATER),
     ("dns", LATER),
     ("http", LATER),
     ("cluster", LATER),
@@ -29,8 +30,19 @@ pub(super) const TOP: &[Refused] = &[
     ("vip", "belongs to a service; write [[service.vip]] after its [[service]]"),
 ];
 
+/// In `[metrics]`.
+pub(super) const METRICS: &[Refused] = &[
+    ("address", "is written listen, with its port, as in listen = \"127.0.0.1:9640\""),
+    ("port", "is part of listen, as in listen = \"127.0.0.1:9640\""),
+    ("path", "is always /metrics; remove it"),
+];
+
 /// In `[admin]`.
-pub(super) const ADMIN: &[Refused] = &[("read_only_socket", LATER)];
+pub(super) const ADMIN: &[Refused] = &[
+    ("mode", "is always 0660: the owner and the group may connect; set group"),
+    ("user", "is the daemon's own; set group to let others connect"),
+    ("owner", "is the daemon's own; set group to let others connect"),
+];
 
 /// In `[[port]]`.
 pub(super) const PORT: &[Refused] = &[
@@ -56,6 +68,9 @@ pub(super) const POOL: &[Refused] = &[
     ("capacity_scaler", LATER),
     ("fallback", LATER),
     ("fallback_pool", LATER),
+    ("enabled", ADMIN_STATE),
+    ("disabled", ADMIN_STATE),
+    ("drain", ADMIN_STATE),
     ("session_affinity", COOKIE),
     ("rule", RULES),
     ("rules", RULES),
@@ -67,6 +82,9 @@ pub(super) const POOL: &[Refused] = &[
 pub(super) const BACKEND: &[Refused] = &[
     ("capacity", LATER),
     ("capacity_scaler", LATER),
+    ("enabled", ADMIN_STATE),
+    ("disabled", ADMIN_STATE),
+    ("drain", ADMIN_STATE),
     ("tls", PASSTHROUGH),
     ("host", PASSTHROUGH),
     ("port", PORT_MAP),
@@ -75,6 +93,9 @@ pub(super) const BACKEND: &[Refused] = &[
 
 /// In `[[service]]`.
 pub(super) const SERVICE: &[Refused] = &[
+    ("enabled", ADMIN_STATE),
+    ("disabled", ADMIN_STATE),
+    ("drain", ADMIN_STATE),
     ("rule", RULES),
     ("rules", RULES),
     ("session_affinity", COOKIE),

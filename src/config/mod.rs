@@ -17,8 +17,8 @@ use toml::de::DeTable;
 
 pub use error::{ConfigErrors, LoadError, Mistake, Place, Warning};
 pub use model::{
-    Admin, Affinity, Appliance, Backend, BackendKey, Config, Conntrack, Cpu, Idle, Memory, Monitor,
-    MonitorKind, Pool, Port, PortRange, Protocol, Service, Steering, Vip,
+    Admin, AdminState, Affinity, Appliance, Backend, BackendKey, Config, Conntrack, Cpu, Idle,
+    Memory, Metrics, Monitor, MonitorKind, Pool, Port, PortRange, Protocol, Service, Steering, Vip,
 };
 
 use section::Report;

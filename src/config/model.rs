@@ -1,6 +1,7 @@
 //! The validated configuration. What has this type is consistent: names resolve, ranges hold,
 //! addresses have routes. Only `config::load` and `config::parse` make it.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +21,9 @@ pub struct Config {
     pub memory: Memory,
     /// The connection tables.
     pub conntrack: Conntrack,
-    /// The admin socket.
+    /// The metrics endpoint.
+    pub metrics: Metrics,
+    /// The admin sockets.
     pub admin: Admin,
     /// At least one.
     pub ports: Vec<Port>,
@@ -85,11 +88,60 @@ pub struct Conntrack {
     pub ipv6_flows: u32,
 }
 
-/// `[admin]`
+/// `[metrics]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metrics {
+    /// Where metrics are served over HTTP; nowhere if absent (`"off"`).
+    pub listen: Option<SocketAddr>,
+}
+
+/// `[admin]`: the sockets, and who may connect to them. The role is the socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
-    /// Path of the admin socket.
+    /// Path of the socket that takes every request.
     pub socket: PathBuf,
+    /// Group whose members may connect to `socket`; the daemon's own if absent.
+    pub group: Option<String>,
+    /// Path of the socket that takes requests that change nothing; never `socket`. There is none if
+    /// absent.
+    pub read_only_socket: Option<PathBuf>,
+    /// Group whose members may connect to `read_only_socket`; the daemon's own if absent.
+    pub read_only_group: Option<String>,
+}
+
+/// What the operator wants of a service, a pool or a backend, apart from its health. Of two states
+/// that concern one backend the greater holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AdminState {
+    /// It takes new flows.
+    #[default]
+    Enabled,
+    /// It takes no new flows, and the tracked ones stay.
+    Draining,
+    /// It has no flows.
+    Disabled,
+}
+
+impl AdminState {
+    /// Every state with the word that the file has for it.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("enabled", Self::Enabled), ("draining", Self::Draining), ("disabled", Self::Disabled)];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Enabled => "enabled",
+            Self::Draining => "draining",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+impl fmt::Display for AdminState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
 }
 
 /// `[[port]]`
@@ -153,6 +205,8 @@ pub enum MonitorKind {
 pub struct Pool {
     /// Unique.
     pub name: String,
+    /// What the operator wants of all its backends; see [`Self::admin_state_of`].
+    pub admin_state: AdminState,
     /// Where it stands.
     pub region: Option<String>,
     /// Where it stands.
@@ -167,6 +221,14 @@ pub struct Pool {
     pub backends: Vec<Backend>,
 }
 
+impl Pool {
+    /// The state that holds for one of its backends: the more restrictive of the pool's and its own.
+    #[must_use]
+    pub fn admin_state_of(&self, backend: &Backend) -> AdminState {
+        self.admin_state.max(backend.admin_state)
+    }
+}
+
 /// `[[pool.backend]]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Backend {
@@ -178,6 +240,8 @@ pub struct Backend {
     pub virtual_network: Option<String>,
     /// Relative share of new flows, `0..=1_000_000`; 0 takes none.
     pub weight: u32,
+    /// What the operator wants of it; see [`Pool::admin_state_of`].
+    pub admin_state: AdminState,
     /// Where a direct probe goes, if not to `address`.
     pub probe_address: Option<IpAddr>,
 }
@@ -195,6 +259,9 @@ impl Backend {
 pub struct Service {
     /// Unique.
     pub name: String,
+    /// What the operator wants of it: a draining service takes no new flows and keeps its tracked
+    /// ones, a disabled one forwards nothing.
+    pub admin_state: AdminState,
     /// How the pool is chosen.
     pub steering: Steering,
     /// Names of its pools, in order of preference; at least one.

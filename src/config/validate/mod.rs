@@ -29,6 +29,7 @@ const TOP: Spec = Spec {
         "cpu",
         "memory",
         "conntrack",
+        "metrics",
         "admin",
         "port",
         "monitor",
@@ -40,11 +41,12 @@ const TOP: Spec = Spec {
 };
 
 /// Every section but the document itself.
-pub(super) const SPECS: [&Spec; 11] = [
+pub(super) const SPECS: [&Spec; 12] = [
     &process::APPLIANCE,
     &process::CPU,
     &process::MEMORY,
     &process::CONNTRACK,
+    &process::METRICS,
     &process::ADMIN,
     &port::PORT,
     &monitor::MONITOR,
@@ -64,6 +66,7 @@ pub(super) fn config<'a>(report: &'a Report<'a>, table: &'a DeTable<'a>) -> Opti
     let cpu = process::cpu(&top.section("cpu", &process::CPU, &empty));
     let memory = process::memory(&top.section("memory", &process::MEMORY, &empty));
     let conntrack = process::conntrack(&top.section("conntrack", &process::CONNTRACK, &empty));
+    let metrics = process::metrics(&top.section("metrics", &process::METRICS, &empty));
     let admin = process::admin(&top.section("admin", &process::ADMIN, &empty));
 
     let ports = port::read(&top);
@@ -81,6 +84,7 @@ pub(super) fn config<'a>(report: &'a Report<'a>, table: &'a DeTable<'a>) -> Opti
         cpu: cpu?,
         memory: memory?,
         conntrack: conntrack?,
+        metrics: metrics?,
         admin: admin?,
         ports: ports.into_iter().map(port::Written::build).collect::<Option<_>>()?,
         monitors: monitors.into_iter().map(monitor::Written::build).collect::<Option<_>>()?,

@@ -5,21 +5,30 @@ use std::net::IpAddr;
 
 use super::super::error::Place;
 use super::super::key;
-use super::super::kind::{address, integer, name, not_reserved_in};
-use super::super::model::{Backend, Pool};
+use super::super::kind::{address, integer, name, not_reserved_in, word};
+use super::super::model::{AdminState, Backend, Pool};
 use super::super::section::{Field, Report, Section, Spec, unique};
 use super::{monitor, port, service};
 
 pub(in super::super) const POOL: Spec = Spec {
     path: "pool",
-    keys: &["name", "region", "zone", "monitor", "threshold", "table_size", "backend"],
+    keys: &[
+        "name",
+        "admin_state",
+        "region",
+        "zone",
+        "monitor",
+        "threshold",
+        "table_size",
+        "backend",
+    ],
     secrets: &[],
     refused: key::POOL,
 };
 
 pub(in super::super) const BACKEND: Spec = Spec {
     path: "pool.backend",
-    keys: &["name", "address", "virtual_network", "weight", "probe_address"],
+    keys: &["name", "address", "virtual_network", "weight", "admin_state", "probe_address"],
     secrets: &[],
     refused: key::BACKEND,
 };
@@ -35,6 +44,7 @@ const SLOTS_A_BACKEND: u64 = 100;
 pub(super) struct Written {
     place: Place,
     pub(super) name: Option<Field<String>>,
+    admin_state: Option<Field<AdminState>>,
     region: Option<Field<String>>,
     zone: Option<Field<String>>,
     monitor: Option<Field<String>>,
@@ -51,6 +61,7 @@ struct WrittenBackend {
     /// The virtual network is written, but wrong.
     identity_is_open: bool,
     weight: Option<Field<u32>>,
+    admin_state: Option<Field<AdminState>>,
     probe_address: Option<Field<IpAddr>>,
 }
 
@@ -58,6 +69,7 @@ impl Written {
     pub(super) fn build(self) -> Option<Pool> {
         Some(Pool {
             name: self.name?.value,
+            admin_state: self.admin_state?.value,
             region: self.region.map(super::value),
             zone: self.zone.map(super::value),
             monitor: self.monitor.map(super::value),
@@ -79,6 +91,7 @@ impl WrittenBackend {
             address: self.address?.value,
             virtual_network: self.virtual_network.map(super::value),
             weight: self.weight?.value,
+            admin_state: self.admin_state?.value,
             probe_address: self.probe_address.map(super::value),
         })
     }
@@ -89,6 +102,7 @@ pub(super) fn read(top: &Section<'_>) -> Vec<Written> {
     let read = |section: &Section<'_>| Written {
         place: section.place().clone(),
         name: section.required("name", "name = \"web\"", name),
+        admin_state: admin_state(section),
         region: section.optional("region", name),
         zone: section.optional("zone", name),
         monitor: section.optional("monitor", name),
@@ -103,6 +117,11 @@ pub(super) fn read(top: &Section<'_>) -> Vec<Written> {
     top.sections("pool", &POOL).iter().map(read).collect()
 }
 
+/// `admin_state` of a backend, a pool or a service.
+pub(super) fn admin_state(section: &Section<'_>) -> Option<Field<AdminState>> {
+    section.or("admin_state", AdminState::Enabled, word(&AdminState::WORDS, &[]))
+}
+
 fn read_backend(section: &Section<'_>) -> WrittenBackend {
     let virtual_network = section.optional("virtual_network", name);
     WrittenBackend {
@@ -112,6 +131,7 @@ fn read_backend(section: &Section<'_>) -> WrittenBackend {
         identity_is_open: section.has("virtual_network") && virtual_network.is_none(),
         virtual_network,
         weight: section.or("weight", 1, integer(0..=1_000_000)),
+        admin_state: admin_state(section),
         probe_address: section.optional("probe_address", address),
     }
 }
@@ -141,6 +161,7 @@ pub(super) fn check(
             super::resolve(report, monitor, &monitor_names, "monitor");
         }
         check_counts(report, pool);
+        warn_of_admin_states(report, pool);
         let names = pool.backends.iter().map(|backend| &backend.name);
         super::unique_names(report, names, "backend of the pool");
         let identities: Vec<_> = pool.backends.iter().filter_map(identity).collect();
@@ -195,6 +216,38 @@ fn check_counts(report: &Report<'_>, pool: &Written) {
             format!(
                 "is less than {SLOTS_A_BACKEND} slots for each of {count} backends, so that shares \
                  are uneven; write a larger prime"
+            ),
+        );
+    }
+}
+
+/// A pool that takes no new flows because the file says so works, but that may have been forgotten.
+fn warn_of_admin_states(report: &Report<'_>, pool: &Written) {
+    let Some(state) = &pool.admin_state else { return };
+    if state.value > AdminState::Enabled {
+        let message = match state.value {
+            AdminState::Disabled => "so that its backends have no flows",
+            _ => "so that its backends take no new flows",
+        };
+        report.warn(
+            &state.place,
+            format!("the pool is {}, {message}; enable it, or remove it", state.value),
+        );
+        return;
+    }
+    let takes_flows = |backend: &&WrittenBackend| {
+        let is_enabled = |state: &Field<AdminState>| state.value == AdminState::Enabled;
+        backend.admin_state.as_ref().is_none_or(is_enabled)
+    };
+    let enabled = pool.backends.iter().filter(takes_flows).count();
+    let Some(threshold) = &pool.threshold else { return };
+    if enabled < threshold.value && threshold.value <= pool.backends.len() {
+        report.warn(
+            &pool.place,
+            format!(
+                "has fewer enabled backends ({enabled}) than its threshold ({}), so that it takes no \
+                 new flows; enable one, or lower the threshold",
+                threshold.value
             ),
         );
     }

@@ -1,11 +1,14 @@
-//! `[appliance]`, `[cpu]`, `[memory]`, `[conntrack]` and `[admin]`: the daemon itself.
+//! `[appliance]`, `[cpu]`, `[memory]`, `[conntrack]`, `[metrics]` and `[admin]`: the daemon itself.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+
+use toml::de::DeValue;
 
 use super::super::key;
 use super::super::kind::{boolean, flow_hash_key, integer, name, text, word};
-use super::super::model::{Admin, Appliance, Conntrack, Cpu, Idle, Memory};
-use super::super::section::{Section, Spec, unique};
+use super::super::model::{Admin, Appliance, Conntrack, Cpu, Idle, Memory, Metrics};
+use super::super::section::{Field, Section, Spec, unique};
 
 pub(in super::super) const APPLIANCE: Spec = Spec {
     path: "appliance",
@@ -23,8 +26,15 @@ pub(in super::super) const MEMORY: Spec =
 pub(in super::super) const CONNTRACK: Spec =
     Spec { path: "conntrack", keys: &["ipv4_flows", "ipv6_flows"], secrets: &[], refused: &[] };
 
-pub(in super::super) const ADMIN: Spec =
-    Spec { path: "admin", keys: &["socket"], secrets: &[], refused: key::ADMIN };
+pub(in super::super) const METRICS: Spec =
+    Spec { path: "metrics", keys: &["listen"], secrets: &[], refused: key::METRICS };
+
+pub(in super::super) const ADMIN: Spec = Spec {
+    path: "admin",
+    keys: &["socket", "group", "read_only_socket", "read_only_group"],
+    secrets: &[],
+    refused: key::ADMIN,
+};
 
 /// Cores are numbered by the kernel; DPDK knows at most this many.
 const MAX_CORE: u64 = 1_535;
@@ -130,18 +140,95 @@ pub(super) fn conntrack(section: &Section<'_>) -> Option<Conntrack> {
     Some(Conntrack { ipv4_flows: ipv4_flows?.value, ipv6_flows: ipv6_flows?.value })
 }
 
-/// `[admin]`
+/// `[metrics]`
+pub(super) fn metrics(section: &Section<'_>) -> Option<Metrics> {
+    let listen = section.or("listen", None, listen)?;
+    if let Some(address) = listen.value.filter(|address| !address.ip().is_loopback()) {
+        section.report().warn(
+            &listen.place,
+            format!(
+                "everyone who reaches {address} can read the metrics; write a loopback address, as \
+                 in \"127.0.0.1:{}\", or keep others out with a firewall",
+                address.port()
+            ),
+        );
+    }
+    Some(Metrics { listen: listen.value })
+}
+
+/// `"off"`, or the address and port of a server.
+fn listen(value: &DeValue<'_>) -> Result<Option<SocketAddr>, String> {
+    let written = text(value)?;
+    if written == "off" {
+        return Ok(None);
+    }
+    let address: SocketAddr = written.parse().map_err(|_| {
+        "is neither \"off\" nor an address with its port; write one of the two, as in \
+         \"127.0.0.1:9640\" or \"[::1]:9640\""
+            .to_owned()
+    })?;
+    if address.port() == 0 {
+        return Err("has port 0; write a port from 1 to 65535".to_owned());
+    }
+    let is_broadcast = matches!(address.ip(), IpAddr::V4(ip) if ip.is_broadcast());
+    if address.ip().is_multicast() || is_broadcast {
+        return Err("is no address to listen at; write one of the kernel's own".to_owned());
+    }
+    if matches!(address, SocketAddr::V6(v6) if v6.scope_id() != 0) {
+        return Err("has a scope; write the address without %".to_owned());
+    }
+    Ok(Some(address))
+}
+
+/// `[admin]`. Whether the groups exist is known where the daemon starts.
 pub(super) fn admin(section: &Section<'_>) -> Option<Admin> {
+    let report = section.report();
     let default = "/run/lodestone/admin.sock".to_owned();
-    let socket = section.or("socket", default, |value| {
-        let path = text(value)?;
-        if !path.starts_with('/') || path.ends_with('/') {
-            return Err("is not the absolute path of a socket; begin it with /".to_owned());
-        }
-        if path.len() > SOCKET_PATH_CAP {
-            return Err(format!("is longer than {SOCKET_PATH_CAP} bytes; choose a shorter path"));
-        }
-        Ok(path)
-    });
-    Some(Admin { socket: PathBuf::from(socket?.value) })
+    let socket = section.or("socket", default, socket_path);
+    let read_only_socket = section.optional("read_only_socket", socket_path);
+    let group = section.optional("group", group);
+    let read_only_group = section.optional("read_only_group", self::group);
+    if let Some(Field { place, .. }) = &read_only_group
+        && !section.has("read_only_socket")
+    {
+        report.mistake(place, "has no socket to be for; write read_only_socket too, or remove it");
+    }
+    let path = |field: Field<String>| PathBuf::from(field.value);
+    let place = read_only_socket.as_ref().map(|field| field.place.clone());
+    let socket = path(socket?);
+    let read_only_socket = read_only_socket.map(path);
+    if let Some(place) = place
+        && read_only_socket.as_ref() == Some(&socket)
+    {
+        report.mistake(&place, "is the path of `socket` too; choose another");
+    }
+    Some(Admin {
+        socket,
+        group: group.map(super::value),
+        read_only_socket,
+        read_only_group: read_only_group.map(super::value),
+    })
+}
+
+/// The absolute path of a UNIX socket.
+fn socket_path(value: &DeValue<'_>) -> Result<String, String> {
+    let path = text(value)?;
+    if !path.starts_with('/') || path.ends_with('/') {
+        return Err("is not the absolute path of a socket; begin it with /".to_owned());
+    }
+    if path.len() > SOCKET_PATH_CAP {
+        return Err(format!("is longer than {SOCKET_PATH_CAP} bytes; choose a shorter path"));
+    }
+    Ok(path)
+}
+
+/// The name of a group of the system.
+fn group(value: &DeValue<'_>) -> Result<String, String> {
+    let group = text(value)?;
+    let rest = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let starts_well = group.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if starts_well && group.len() <= 32 && group.chars().all(rest) {
+        return Ok(group);
+    }
+    Err("cannot be the name of a group; write one that `getent group` lists".to_owned())
 }

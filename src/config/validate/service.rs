@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::super::error::Place;
 use super::super::key;
 use super::super::kind::{address, boolean, duration, name, not_reserved_in, ports, word};
-use super::super::model::{Affinity, PortRange, Protocol, Service, Steering, Vip};
+use super::super::model::{AdminState, Affinity, PortRange, Protocol, Service, Steering, Vip};
 use super::super::section::{Field, Report, Section, Spec, unique};
 use super::{pool, port};
 
 pub(in super::super) const SERVICE: Spec = Spec {
     path: "service",
-    keys: &["name", "steering", "pools", "affinity", "idle_timeout", "vip"],
+    keys: &["name", "admin_state", "steering", "pools", "affinity", "idle_timeout", "vip"],
     secrets: &[],
     refused: key::SERVICE,
 };
@@ -49,6 +49,7 @@ const LATER_ENCAPSULATION: &[&str] =
 pub(super) struct Written {
     place: Place,
     name: Option<Field<String>>,
+    admin_state: Option<Field<AdminState>>,
     steering: Option<Field<Steering>>,
     pools: Option<Vec<Field<String>>>,
     affinity: Option<Field<Affinity>>,
@@ -69,6 +70,7 @@ impl Written {
     pub(super) fn build(self) -> Option<Service> {
         Some(Service {
             name: self.name?.value,
+            admin_state: self.admin_state?.value,
             steering: self.steering?.value,
             pools: self.pools?.into_iter().map(super::value).collect(),
             affinity: self.affinity?.value,
@@ -101,6 +103,7 @@ pub(super) fn read(top: &Section<'_>) -> Vec<Written> {
     let read = |section: &Section<'_>| Written {
         place: section.place().clone(),
         name: section.required("name", "name = \"web\"", name),
+        admin_state: pool::admin_state(section),
         steering: section.or(
             "steering",
             Steering::Failover,
@@ -184,6 +187,7 @@ pub(super) fn check(
                 used.insert(name.value.as_str());
             }
         }
+        warn_of_admin_state(report, service);
         if service.vips.is_empty() {
             report.mistake(&service.place, "has no VIP; add a [[service.vip]]");
         }
@@ -200,6 +204,17 @@ pub(super) fn check(
     }
     check_overlap(report, services);
     warn_of_mixed_arp(report, services);
+}
+
+/// See `pool::warn_of_admin_states`.
+fn warn_of_admin_state(report: &Report<'_>, service: &Written) {
+    let Some(Field { value: state, place }) = &service.admin_state else { return };
+    let what = match state {
+        AdminState::Enabled => return,
+        AdminState::Draining => "takes no new flows",
+        AdminState::Disabled => "forwards nothing",
+    };
+    report.warn(place, format!("the service is {state} and {what}; enable it, or remove it"));
 }
 
 fn check_vip(report: &Report<'_>, vip: &WrittenVip, ports: &[port::Written]) {

@@ -98,7 +98,7 @@ impl PortIdentity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Affinity, PortRange, Protocol, Steering, Vip};
+    use crate::config::{AdminState, Affinity, PortRange, Protocol, Steering, Vip};
 
     #[test]
     fn link_local_is_the_modified_eui_64() {
@@ -118,6 +118,7 @@ mod tests {
         };
         let service = Service {
             name: "web".into(),
+            admin_state: AdminState::Enabled,
             steering: Steering::Failover,
             pools: vec!["web".into()],
             affinity: Affinity::ClientIpPortProto,
