@@ -179,6 +179,12 @@ impl<T> Publisher<T> {
         self.retired.len()
     }
 
+    /// How many retired snapshots are held for readers.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.retired.len()
+    }
+
     /// The oldest generation that a reader uses; the newest one if there is no reader.
     #[must_use]
     pub fn acknowledged(&self) -> Generation {

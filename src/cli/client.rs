@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::control::protocol::{Id, Request, RequestError, Response, request_line};
+use crate::control::protocol::{Id, Notification, Request, RequestError, Response, request_line};
 
 /// Longest wait for the daemon: well above the second that a change may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -111,6 +111,25 @@ impl Client {
             }
             _ => Err(ClientError::BadAnswer("it answers another request".into())),
         }
+    }
+
+    /// Waits for the next notification of a subscription, as long as it takes: its method and its
+    /// parameters' JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`] if the daemon hangs up or sends something else.
+    pub fn notification(&mut self) -> Result<(String, String), ClientError> {
+        self.stream.get_mut().set_read_timeout(None).map_err(|error| failed_call(&error))?;
+        let mut line = String::new();
+        match (&mut self.stream).take(ANSWER_CAP).read_line(&mut line) {
+            Ok(_) if line.ends_with('\n') => {}
+            Ok(_) => return Err(ClientError::Closed),
+            Err(error) => return Err(failed_call(&error)),
+        }
+        let notification: Notification<'_> = serde_json::from_str(&line)
+            .map_err(|error| ClientError::BadAnswer(error.to_string()))?;
+        Ok((notification.method.to_owned(), notification.params.get().to_owned()))
     }
 }
 

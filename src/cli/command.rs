@@ -1,17 +1,15 @@
 //! The command line: noun then verb, in the words of the types.
 
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
-use serde::de::DeserializeOwned;
-use serde_json::json;
 
-use super::client::{Client, ClientError};
-use super::{VERSION, render};
-use crate::config::{self, LoadError};
-use crate::control::protocol::{BackendName, DEFAULT_SOCKET, Request};
+use super::argument::{VipArgument, new_backend, seconds};
+use crate::control::protocol::params::NewBackend;
+use crate::control::protocol::reply::{AdminState, Family, Protocol};
+use crate::control::protocol::{BackendName, DEFAULT_SOCKET};
 
 /// What was asked on the command line.
 #[derive(Debug, Parser)]
@@ -21,28 +19,54 @@ use crate::control::protocol::{BackendName, DEFAULT_SOCKET, Request};
     disable_version_flag = true
 )]
 pub struct Arguments {
-    /// The daemon's admin socket.
+    /// The daemon's admin socket; the read-only one does for everything that only tells.
     #[arg(long, global = true, value_name = "PATH", default_value = DEFAULT_SOCKET)]
-    socket: PathBuf,
+    pub socket: PathBuf,
     /// Print the daemon's answer as one line of JSON.
     #[arg(long, global = true)]
-    json: bool,
+    pub json: bool,
+    /// What to do.
     #[command(subcommand)]
-    verb: Verb,
+    pub verb: Verb,
 }
 
+/// What to do.
 #[derive(Debug, Subcommand)]
-enum Verb {
+pub enum Verb {
     /// The appliance at a glance.
-    Status,
+    Status(Watch),
     /// Show a part of the daemon's state.
     #[command(subcommand)]
     Show(Show),
-    /// Change what a backend is used for.
+    /// Tell every decision about something, with its numbers.
+    #[command(subcommand)]
+    Explain(Explain),
+    /// Add, remove or change a service.
+    #[command(subcommand)]
+    Service(ServiceVerb),
+    /// Add, remove or change a pool.
+    #[command(subcommand)]
+    Pool(PoolVerb),
+    /// Add, remove or change a backend.
     #[command(subcommand)]
     Backend(BackendVerb),
+    /// Do several changes of services, pools and backends at once: all of them or none.
+    Batch {
+        /// A file with one change a line, as on the command line; `-` is standard input.
+        file: PathBuf,
+        #[command(flatten)]
+        force: Force,
+    },
+    /// The connection tables.
+    #[command(subcommand)]
+    Conntrack(ConntrackVerb),
     /// Apply the daemon's configuration file again.
-    Reload,
+    Reload(Force),
+    /// The daemon's configuration file.
+    #[command(subcommand)]
+    Config(ConfigVerb),
+    /// Show where the running configuration and the file differ.
+    Diff,
     /// Check a configuration file without the daemon.
     CheckConfig {
         /// The file.
@@ -52,27 +76,224 @@ enum Verb {
     Version,
 }
 
+/// Asks again and again.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Watch {
+    /// Show it again every so many seconds until interrupted.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
+          value_parser = seconds)]
+    pub watch: Option<Duration>,
+}
+
+/// What to show.
 #[derive(Debug, Subcommand)]
-enum Show {
+pub enum Show {
     /// Services, their VIPs, and where new flows go.
-    Services,
+    Services(Watch),
+    /// Pools: healthy backends, thresholds, traffic.
+    Pools(Watch),
     /// Backends: state, health, traffic, probes.
-    Backends,
-    /// Workers and what they did.
-    Workers,
+    Backends(Watch),
+    /// What the monitors found, and why.
+    Health(Watch),
+    /// What drains, and how many flows are left.
+    Drains(Watch),
+    /// Workers: what they did, and what their time went into.
+    Workers(Watch),
+    /// Ports: device, link, counters.
+    Ports(Watch),
+    /// The published tables and their digests.
+    Tables(Watch),
+    /// The connection tables.
+    Conntrack(Watch),
+    /// Tracked flows.
+    Flows {
+        #[command(flatten)]
+        filter: Filter,
+        /// Show at most so many.
+        #[arg(long, value_name = "N")]
+        limit: Option<u32>,
+    },
     /// Dropped frames by reason.
     Drops {
         /// Also the reasons that never occurred.
         #[arg(long)]
         all: bool,
+        #[command(flatten)]
+        watch: Watch,
     },
-    /// The connection tables.
-    Conntrack,
+    /// Next hops and their link-layer addresses.
+    Neighbours(Watch),
+    /// What happened lately.
+    Events {
+        /// Go on with what happens, until interrupted.
+        #[arg(long, short)]
+        follow: bool,
+        /// At most so many, the newest ones.
+        #[arg(long, value_name = "N")]
+        limit: Option<u32>,
+    },
+    /// The running configuration.
+    Config,
+    /// The versions of the daemon.
+    Version,
 }
 
+/// What to explain.
 #[derive(Debug, Subcommand)]
-enum BackendVerb {
-    /// No new flows; established ones stay.
+pub enum Explain {
+    /// A flow by its five fields.
+    Flow {
+        /// The client's address.
+        source: IpAddr,
+        /// The client's port.
+        source_port: u16,
+        /// The VIP.
+        destination: IpAddr,
+        /// The VIP's port.
+        destination_port: u16,
+        /// tcp or udp.
+        #[arg(value_parser = super::argument::protocol)]
+        protocol: Protocol,
+    },
+}
+
+/// Whether to do what is refused otherwise.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct Force {
+    /// Do it although something would be lost; the answer says what.
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What to do with a service.
+#[derive(Debug, Subcommand)]
+pub enum ServiceVerb {
+    /// Add a service.
+    Add {
+        /// Its name.
+        service: String,
+        /// Its pools, in order of preference.
+        #[arg(long = "pool", value_name = "POOL", required = true)]
+        pools: Vec<String>,
+        /// An entry point, as in 192.0.2.1/tcp/80,443 or fd00::1/udp/any/arp.
+        #[arg(long = "vip", value_name = "ADDRESS/PROTOCOL/PORTS[/arp]", required = true)]
+        vips: Vec<VipArgument>,
+        /// Forget an established flow after so many seconds of silence.
+        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        idle_timeout: Option<Duration>,
+    },
+    /// Remove a service: its VIPs are served no more.
+    Remove(ServiceArgument),
+    /// No new flows; tracked ones stay.
+    Drain(ServiceArgument),
+    /// New flows again.
+    Enable(ServiceArgument),
+    /// Forward nothing.
+    Disable(ServiceArgument),
+    /// Set all pools of a service, in order of preference.
+    Reorder {
+        /// The service.
+        service: String,
+        /// All its pools.
+        #[arg(required = true)]
+        pools: Vec<String>,
+        #[command(flatten)]
+        force: Force,
+    },
+}
+
+/// A service.
+#[derive(Debug, clap::Args)]
+pub struct ServiceArgument {
+    /// The service.
+    pub service: String,
+    #[command(flatten)]
+    pub force: Force,
+}
+
+/// What to do with a pool.
+#[derive(Debug, Subcommand)]
+pub enum PoolVerb {
+    /// Add a pool with its first backends.
+    Add {
+        /// Its name.
+        pool: String,
+        /// A backend, as in b1=10.0.0.1 or b1=10.0.0.1,weight=3,probe_address=10.9.0.1.
+        #[arg(long = "backend", value_name = "NAME=ADDRESS[,KEY=VALUE…]", required = true,
+              value_parser = new_backend)]
+        backends: Vec<NewBackend>,
+        /// Its monitor; without one its backends are always up.
+        #[arg(long)]
+        monitor: Option<String>,
+        /// With fewer healthy backends it takes no new flows.
+        #[arg(long)]
+        threshold: Option<u32>,
+        /// Slots of its table, a prime.
+        #[arg(long)]
+        table_size: Option<u32>,
+        /// Where it stands.
+        #[arg(long)]
+        region: Option<String>,
+        /// Where it stands.
+        #[arg(long)]
+        zone: Option<String>,
+    },
+    /// Remove a pool that no service uses.
+    Remove(PoolArgument),
+    /// No new flows to any of its backends; tracked ones stay.
+    Drain(PoolArgument),
+    /// New flows again, to each backend by its own admin state.
+    Enable(PoolArgument),
+    /// No flows at all.
+    Disable(PoolArgument),
+}
+
+/// A pool.
+#[derive(Debug, clap::Args)]
+pub struct PoolArgument {
+    /// The pool.
+    pub pool: String,
+    #[command(flatten)]
+    pub force: Force,
+}
+
+/// What to do with a backend.
+#[derive(Debug, Subcommand)]
+pub enum BackendVerb {
+    /// Add a backend to a pool.
+    Add {
+        /// The pool and the new name, as in web/b4.
+        #[arg(value_name = "POOL/NAME")]
+        backend: BackendName,
+        /// Where encapsulated packets go.
+        address: IpAddr,
+        /// Its share of new flows beside the others'; 0 takes none.
+        #[arg(long)]
+        weight: Option<u32>,
+        /// Part of its identity, beside the address.
+        #[arg(long)]
+        virtual_network: Option<String>,
+        /// Where probes go, if not to the address.
+        #[arg(long)]
+        probe_address: Option<IpAddr>,
+        /// enabled, draining or disabled.
+        #[arg(long, value_parser = super::argument::admin_state)]
+        admin_state: Option<AdminState>,
+    },
+    /// Remove a backend; its flows are decided anew.
+    Remove(BackendArgument),
+    /// Set its share of new flows; 0 takes none.
+    Weight {
+        /// The backend, as in web/b1.
+        #[arg(value_name = "POOL/NAME")]
+        backend: BackendName,
+        /// Its share beside the others'.
+        weight: u32,
+        #[command(flatten)]
+        force: Force,
+    },
+    /// No new flows; tracked ones stay.
     Drain(BackendArgument),
     /// New flows when healthy.
     Enable(BackendArgument),
@@ -80,103 +301,51 @@ enum BackendVerb {
     Disable(BackendArgument),
 }
 
+/// A backend.
 #[derive(Debug, clap::Args)]
-struct BackendArgument {
+pub struct BackendArgument {
     /// The backend, as in web/b1.
     #[arg(value_name = "POOL/NAME")]
-    backend: BackendName,
+    pub backend: BackendName,
+    #[command(flatten)]
+    pub force: Force,
 }
 
-/// Does what `arguments` say. Exit code 0: done; 1: refused or failed, with a sentence on standard
-/// error. (Wrong usage is 2, by `clap`.)
-#[must_use]
-pub fn run(arguments: &Arguments) -> ExitCode {
-    let outcome = match &arguments.verb {
-        Verb::CheckConfig { file } => check_config(file, arguments.json),
-        Verb::Version => Ok(if arguments.json {
-            format!("{}\n", json!({ "version": VERSION }))
-        } else {
-            format!("{VERSION}\n")
-        }),
-        verb => ask(arguments, verb),
-    };
-    let (written, code) = match outcome {
-        Ok(text) => (write(&mut io::stdout().lock(), &text), ExitCode::SUCCESS),
-        Err(text) => (write(&mut io::stderr().lock(), &text), ExitCode::FAILURE),
-    };
-    if written.is_ok() { code } else { ExitCode::FAILURE }
+/// What to do with the connection tables.
+#[derive(Debug, Subcommand)]
+pub enum ConntrackVerb {
+    /// Forget tracked flows; the tables decide about their next packets.
+    Flush {
+        #[command(flatten)]
+        filter: Filter,
+        #[command(flatten)]
+        force: Force,
+    },
 }
 
-/// Writes all of `text`. A reader that closed the pipe has seen enough.
-fn write(stream: &mut impl Write, text: &str) -> io::Result<()> {
-    match stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
+/// Which flows.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Filter {
+    /// Those of this family.
+    #[arg(long, value_parser = super::argument::family)]
+    pub family: Option<Family>,
+    /// Those from this address or network.
+    #[arg(long, value_name = "ADDRESS[/LENGTH]", value_parser = super::argument::network)]
+    pub client: Option<ipnet::IpNet>,
+    /// Those on this backend.
+    #[arg(long, value_name = "POOL/NAME")]
+    pub backend: Option<BackendName>,
+    /// Those to this VIP.
+    #[arg(long, value_name = "ADDRESS")]
+    pub vip: Option<IpAddr>,
+    /// Those of this protocol.
+    #[arg(long, value_parser = super::argument::protocol)]
+    pub protocol: Option<Protocol>,
 }
 
-fn ask(arguments: &Arguments, verb: &Verb) -> Result<String, String> {
-    let (request, view): (_, View) = match verb {
-        Verb::Status => (Request::Status, view(render::status)),
-        Verb::Show(Show::Services) => (Request::ShowServices, view(render::services)),
-        Verb::Show(Show::Backends) => (Request::ShowBackends, view(render::backends)),
-        Verb::Show(Show::Workers) => (Request::ShowWorkers, view(render::workers)),
-        Verb::Show(Show::Drops { all }) => {
-            let all = *all;
-            (Request::ShowDrops, view(move |reply| render::drops(reply, all)))
-        }
-        Verb::Show(Show::Conntrack) => (Request::ShowConntrack, view(render::conntrack)),
-        Verb::Backend(BackendVerb::Drain(of)) => {
-            (Request::BackendDrain(of.backend.clone()), view(render::change))
-        }
-        Verb::Backend(BackendVerb::Enable(of)) => {
-            (Request::BackendEnable(of.backend.clone()), view(render::change))
-        }
-        Verb::Backend(BackendVerb::Disable(of)) => {
-            (Request::BackendDisable(of.backend.clone()), view(render::change))
-        }
-        Verb::Reload => (Request::Reload, view(render::change)),
-        Verb::CheckConfig { .. } | Verb::Version => return Err("not a request\n".into()),
-    };
-    let result =
-        Client::connect(&arguments.socket).and_then(|mut client| client.call(&request)).and_then(
-            |result| if arguments.json { Ok(result + "\n") } else { view_result(&view, &result) },
-        );
-    result.map_err(|error| match error {
-        ClientError::Refused(refusal) => render::refusal(&refusal),
-        other => format!("lodectl: {other}\n"),
-    })
-}
-
-/// JSON of a result to text for people.
-type View = Box<dyn Fn(&str) -> serde_json::Result<String>>;
-
-fn view<T: DeserializeOwned>(render: impl Fn(&T) -> String + 'static) -> View {
-    Box::new(move |result| serde_json::from_str(result).map(|reply| render(&reply)))
-}
-
-fn view_result(view: &View, result: &str) -> Result<String, ClientError> {
-    view(result).map_err(|error| ClientError::BadAnswer(error.to_string()))
-}
-
-/// Checks a file as the daemon would, without the daemon and the machine it is for.
-fn check_config(file: &Path, json: bool) -> Result<String, String> {
-    let (config, warnings) = match config::load(file) {
-        Ok(loaded) => loaded,
-        Err(LoadError::Invalid { errors, .. }) => {
-            let mistakes: Vec<_> = errors.mistakes.iter().map(ToString::to_string).collect();
-            return Err(if json {
-                format!("{}\n", json!({ "valid": false, "mistakes": mistakes }))
-            } else {
-                render::mistakes(file, &mistakes)
-            });
-        }
-        Err(error) => return Err(format!("lodectl: {error}\n")),
-    };
-    let warnings: Vec<_> = warnings.iter().map(ToString::to_string).collect();
-    Ok(if json {
-        format!("{}\n", json!({ "valid": true, "warnings": warnings }))
-    } else {
-        render::valid(file, &config, &warnings)
-    })
+/// What to do with the configuration file.
+#[derive(Debug, Subcommand)]
+pub enum ConfigVerb {
+    /// Write what runs back to the file.
+    Save(Force),
 }

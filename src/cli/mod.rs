@@ -3,13 +3,17 @@
 //! Rendering is pure ([`render`]), the client blocks ([`client`]), and neither knows anything of the
 //! daemon but the admin protocol.
 
+mod argument;
 mod client;
 mod command;
 pub mod render;
+mod request;
+mod run;
 mod table;
 
 pub use client::{Client, ClientError};
-pub use command::{Arguments, run};
+pub use command::Arguments;
+pub use run::run;
 
 /// Product, version, commit and DPDK version: what `lodectl version` says.
 pub const VERSION: &str =

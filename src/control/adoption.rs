@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::protocol::{ChangeReply, ErrorCode, Reply, RequestError};
+use super::protocol::reply::ChangeReply;
+use super::protocol::{ErrorCode, Reply, RequestError};
 use crate::snapshot::{Generation, Publisher};
 
 /// How long a verb waits before it names the laggards.
@@ -50,7 +51,7 @@ impl Adoption {
             // A generation that is not out yet makes every worker a laggard.
             let lagging = publisher.lagging(waiting.generation);
             let answer = if lagging.is_empty() {
-                Ok(Reply::Change(ChangeReply {
+                Ok(Reply::from(ChangeReply {
                     generation: waiting.generation.0,
                     changed: waiting.changed,
                     workers_adopted: workers,
@@ -101,7 +102,9 @@ mod tests {
         assert!(first_answer.try_recv().is_err(), "worker 1 has not adopted, and there is time");
         readers[1].refresh();
         adoption.settle(&publisher, 2, PATIENCE / 2);
-        let Ok(Ok(Reply::Change(change))) = first_answer.try_recv() else { panic!("no answer") };
+        let Ok(Ok(Reply::ChangeReply(change))) = first_answer.try_recv() else {
+            panic!("no answer")
+        };
         assert_eq!((change.generation, change.changed), (generation.0, true));
         assert_eq!((change.workers_adopted, change.warnings.len()), (2, 1));
 

@@ -17,13 +17,12 @@ impl Management {
         request: &Request,
         supervisor: &mut Supervisor,
     ) -> Result<Changed, RequestError> {
-        let admin = match request {
-            Request::BackendDrain(_) => AdminState::Draining,
-            Request::BackendEnable(_) => AdminState::Enabled,
-            Request::BackendDisable(_) => AdminState::Disabled,
+        let (admin, backend) = match request {
+            Request::BackendDrain(params) => (AdminState::Draining, &params.backend),
+            Request::BackendEnable(params) => (AdminState::Enabled, &params.backend),
+            Request::BackendDisable(params) => (AdminState::Disabled, &params.backend),
             _ => return self.reload(supervisor),
         };
-        let Some(backend) = request.backend() else { return self.reload(supervisor) };
         let key = self.state.find(&backend.pool, &backend.name).ok_or_else(|| {
             RequestError::new(
                 ErrorCode::NOT_FOUND,

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::compile::Links;
-use super::neighbours::{Conflict, Neighbours, NextHop, PortIdentity};
+use super::neighbours::{Conflict, Neighbour, Neighbours, NextHop, PortIdentity};
 use super::ports::{Ports, WorkerRemote};
 use super::route::route;
 use crate::config::Config;
@@ -144,8 +144,19 @@ impl NeighbourLinks {
         self.conflict.iter().map(|(conflict, _)| self.sentence(conflict)).collect()
     }
 
+    /// Every next hop.
+    pub fn entries(&self) -> impl Iterator<Item = Neighbour> {
+        self.neighbours.entries()
+    }
+
+    /// A port's name in the configuration.
+    #[must_use]
+    pub fn port_name(&self, port: PortId) -> &str {
+        self.ports.get(port.index()).map_or("?", |port| &port.name)
+    }
+
     fn sentence(&self, conflict: &Conflict) -> String {
-        let port = self.ports.get(conflict.port.index()).map_or("?", |port| &port.name);
+        let port = self.port_name(conflict.port);
         format!(
             "{} on port {port} is also claimed by {}; take it from that host (a backend needs \
              arp_ignore=1 for VIPs on its loopback)",

@@ -18,11 +18,11 @@ use super::compile::Compiler;
 use super::links::NeighbourLinks;
 use super::ports::{Ports, WorkerRemote};
 use super::state::{ApplyError, State};
-use crate::config::Config;
+use crate::config::{BackendKey, Config};
 use crate::forward::Tables;
 use crate::health::{Report, Supervisor, Target};
 use crate::snapshot::{Generation, PublishError, Publisher};
-use crate::steer::Health;
+use crate::steer::{AdminState, Health};
 
 /// How often mailboxes, neighbours and links are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -83,7 +83,10 @@ pub struct Management {
     pub(super) ports: Box<dyn Ports>,
     pub(super) neighbours: NeighbourLinks,
     pub(super) adoption: Adoption,
-    pub(super) probes: super::replies::Probes,
+    pub(super) probes: super::show::Probes,
+    pub(super) drains: super::drains::Drains,
+    /// How often management started again after a panic.
+    pub(super) restarts: u32,
     /// Of the tables that are published.
     pub(super) digest: String,
     admin: Arc<Server>,
@@ -138,7 +141,9 @@ impl Management {
             ports,
             neighbours,
             adoption: Adoption::default(),
-            probes: super::replies::Probes::default(),
+            probes: super::show::Probes::default(),
+            drains: super::drains::Drains::default(),
+            restarts: 0,
             digest: String::new(),
             admin: Arc::new(admin),
             stop: Arc::default(),
@@ -181,6 +186,7 @@ impl Management {
         }
         tracing::error!("management panicked; it starts again with its last state");
         self.dirty = Dirty::Now;
+        self.restarts = self.restarts.saturating_add(1);
         Ok(())
     }
 
@@ -242,9 +248,9 @@ impl Management {
 
     fn command(&mut self, command: Command, supervisor: &mut Supervisor) {
         let Command { request, peer, reply } = command;
-        if !request.is_mutation() {
+        if !request.is_change() {
             // Who asked may have gone.
-            let _ = reply.send(Ok(self.show(&request)));
+            let _ = reply.send(self.show(&request));
             return;
         }
         let outcome = self.change(&request, supervisor);
@@ -307,6 +313,21 @@ impl Management {
         self.adoption.settle(&self.publisher, workers, now);
     }
 
+    /// Notes which backends drain from now on, and which do not any more.
+    fn watch_drains(&mut self, now: Duration) {
+        let pools = &self.state.config().pools;
+        let members = pools.iter().flat_map(|pool| pool.backends.iter().map(move |b| (pool, b)));
+        let draining: Vec<_> = members
+            .filter(|(pool, backend)| self.state.admin_of(pool, backend) == AdminState::Draining)
+            .map(|(pool, backend)| BackendKey::new(pool, backend))
+            .map(|key| {
+                let counted = self.counted(&key);
+                (key, counted)
+            })
+            .collect();
+        self.drains.update(draining, now);
+    }
+
     /// The next tables differ in more than next hops.
     pub(super) fn mark_changed(&mut self) {
         self.dirty = Dirty::Now;
@@ -340,6 +361,7 @@ impl Management {
         if !is_due || !self.publisher.has_room() {
             return;
         }
+        self.watch_drains(now);
         let mut tables = self.compiler.compile(&self.state, &self.neighbours);
         if self.waits_until.is_some() {
             // Tables of backends that nobody has asked yet would send established flows astray

@@ -9,13 +9,14 @@ mod backend_slots;
 mod change;
 mod compile;
 mod digest;
+mod drains;
 mod links;
 mod management;
 pub mod neighbours;
 mod ports;
 pub mod protocol;
-mod replies;
 mod route;
+mod show;
 mod state;
 mod vip_ids;
 

@@ -27,12 +27,30 @@ pub struct PortState {
     pub link_up: bool,
     /// Whether the device spreads flows over its queues.
     pub rss: bool,
+    /// The driver that runs it.
+    pub driver: String,
+    /// Its speed in Mbit/s, if the device knows.
+    pub speed_mbps: Option<u32>,
+    /// Receive and transmit queues, one of each a worker.
+    pub queues: u16,
+    /// How received packets are spread over the queues, in words.
+    pub spread: String,
     /// Frames received since start.
     pub rx_packets: u64,
-    /// Frames sent since start.
-    pub tx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
     /// Frames that the device dropped since no worker fetched them in time.
     pub rx_missed: u64,
+    /// Frames that the device found broken.
+    pub rx_errors: u64,
+    /// Frames lost since there was no buffer for them.
+    pub rx_no_buffer: u64,
+    /// Frames sent since start.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames that the device took and did not send.
+    pub tx_errors: u64,
     /// What an operator should know about it, in a sentence.
     pub alarm: Option<String>,
 }

@@ -134,6 +134,24 @@ impl State {
         self.admin.get(key).copied().unwrap_or(AdminState::Enabled)
     }
 
+    /// What the operator wants of a backend: the most restrictive of what the configuration says
+    /// of it and its pool, and of what was said since.
+    #[must_use]
+    pub fn admin_of(&self, pool: &config::Pool, backend: &config::Backend) -> AdminState {
+        let configured = match pool.admin_state_of(backend) {
+            config::AdminState::Enabled => AdminState::Enabled,
+            config::AdminState::Draining => AdminState::Draining,
+            config::AdminState::Disabled => AdminState::Disabled,
+        };
+        let said = self.admin(&BackendKey::new(pool, backend));
+        match (configured, said) {
+            (AdminState::Enabled, said) => said,
+            (AdminState::Draining, AdminState::Enabled) => AdminState::Draining,
+            (AdminState::Draining, said) => said,
+            (AdminState::Disabled, _) => AdminState::Disabled,
+        }
+    }
+
     /// Takes what the operator says about a backend; returns whether it is news.
     pub fn set_admin(&mut self, key: &BackendKey, admin: AdminState) -> bool {
         if self.admin(key) == admin {
@@ -197,7 +215,7 @@ impl State {
                 .map(|backend| {
                     let key = BackendKey::new(pool, backend);
                     crate::steer::BackendState {
-                        admin: self.admin(&key),
+                        admin: self.admin_of(pool, backend),
                         health: self.health(pool, &key),
                         weight: backend.weight,
                     }

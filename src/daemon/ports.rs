@@ -78,12 +78,22 @@ impl Ports for StartedPorts {
     fn state(&self, port: PortId) -> PortState {
         let Some(port) = self.ports.get(port.index()) else { return PortState::default() };
         let stats = port.stats();
+        let link = port.link();
         PortState {
-            link_up: port.link_up(),
+            link_up: link.is_up,
             rss: matches!(port.rss(), Rss::On { .. }),
+            driver: port.driver().to_owned(),
+            speed_mbps: link.speed_mbps,
+            queues: port.queue_count(),
+            spread: port.rss().to_string(),
             rx_packets: stats.rx_packets,
-            tx_packets: stats.tx_packets,
+            rx_bytes: stats.rx_bytes,
             rx_missed: stats.rx_missed,
+            rx_errors: stats.rx_errors,
+            rx_no_buffer: stats.rx_no_mbuf,
+            tx_packets: stats.tx_packets,
+            tx_bytes: stats.tx_bytes,
+            tx_errors: stats.tx_errors,
             alarm: (port.rss() == Rss::Missing).then(|| missing_rss(port.name())),
         }
     }

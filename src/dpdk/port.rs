@@ -72,6 +72,12 @@ impl Port {
         &self.driver
     }
 
+    /// Its receive queues, and as many transmit queues.
+    #[must_use]
+    pub fn queue_count(&self) -> u16 {
+        self.queue_count
+    }
+
     /// The address that it sends from and receives for.
     #[must_use]
     pub fn mac(&self) -> MacAddress {

@@ -1,8 +1,9 @@
+use std::path::Path;
+
 use super::*;
-use crate::control::protocol::{
-    AdminState, DropState, ErrorCode, Family, Health, PoolBackends, PoolState, PoolSummary,
-    PortStatus, ServiceState, ServiceSummary, ShardState, VipState, WorkerState, WorkerStatus,
-};
+use crate::cli::table::count;
+use crate::control::protocol::reply::*;
+use crate::control::protocol::{ErrorCode, RequestError};
 
 fn assert_fits(text: &str) {
     for line in text.lines() {
@@ -19,8 +20,10 @@ fn status_shows_the_appliance_at_a_glance() {
         dpdk: "22.11.9".into(),
         uptime_seconds: 3725,
         generation: 12,
-        tables_digest: "00ff".into(),
+        digests: Digests { configuration: "0a".into(), inputs: "0b".into(), tables: "0c".into() },
         config_path: "/etc/lodestone.toml".into(),
+        unsaved_changes: 0,
+        management: ManagementStatus { core: 0, restarts: 0 },
         workers: vec![WorkerStatus { worker: 0, core: 1, generation: 12, lagging: false }],
         ports: vec![PortStatus {
             name: "lan".into(),
@@ -49,7 +52,7 @@ fn status_shows_the_appliance_at_a_glance() {
         "\
 lb1: lodestone 0.1.0 (commit abc, DPDK 22.11.9), up 1 h 2 min
 configuration /etc/lodestone.toml
-generation 12, tables 00ff
+generation 12; digests: configuration 0a, inputs 0b, tables 0c
 
 WORKER  CORE  GENERATION    STATE
 0          1          12  current
@@ -79,9 +82,11 @@ fn services_say_where_new_flows_go_and_why() {
     let reply = ServicesReply {
         services: vec![ServiceState {
             name: "web".into(),
+            admin_state: AdminState::Enabled,
+            traffic: ServiceTraffic { packets: 1, bytes: 2, new_flows: 3 },
             vips: vec![VipState {
                 address: "192.0.2.1".parse().unwrap(),
-                protocol: "tcp".into(),
+                protocol: Protocol::Tcp,
                 ports: "80,443".into(),
             }],
             steering: "failover".into(),
@@ -103,6 +108,7 @@ web
   POOL  HEALTHY  THRESHOLD  NEW FLOWS
   near      2/3          1     100.0%
   far       2/3          1       0.0%
+  carried 1 packets, 2 bytes, 3 new flows
 "
     );
 }
@@ -177,6 +183,22 @@ fn workers_fit_the_terminal_at_any_count() {
         dropped: 8,
         polls: 5_000_000,
         empty_polls: 4_900_000,
+        runtime: Runtime {
+            cycles_per_second: 2_000_000_000,
+            idle_share: 0.75,
+            stages: vec![
+                StageCycles { stage: "receive".into(), cycles: 1000, cycles_per_packet: 10.0 },
+                StageCycles { stage: "decide".into(), cycles: 3000, cycles_per_packet: 30.0 },
+            ],
+            tx_retries: 5,
+            tx_stalls: 1,
+            handed_out: 2,
+            handed_in: 3,
+            burst_latency: vec![
+                LatencyBucket { up_to_cycles: 1000, bursts: 99 },
+                LatencyBucket { up_to_cycles: 4000, bursts: 1 },
+            ],
+        },
         packets_per_burst: 3.25,
     };
     let reply = WorkersReply { workers: vec![worker.clone()] };

@@ -1,10 +1,10 @@
 //! The JSON-RPC 2.0 envelope: one line to a request, one reply to a line.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::error::shortened;
-use super::{BackendName, ErrorCode, Request, RequestError};
+use super::{ErrorCode, Request, RequestError};
 
 /// Correlates a response with its request; the client's choice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,18 @@ pub struct Response<'a> {
     pub error: Option<RequestError>,
 }
 
+/// A notification as the client reads it: what a subscription brings.
+#[derive(Debug, Deserialize)]
+pub struct Notification<'a> {
+    /// Always `"2.0"`.
+    pub jsonrpc: &'a str,
+    /// `event`, `stats` or `lost`.
+    pub method: &'a str,
+    /// The event, the counters, or how many events were left out.
+    #[serde(borrow)]
+    pub params: &'a RawValue,
+}
+
 /// JSON-RPC 2.0 §4. `RawValue` keeps each member's text, so that repeated members inside it are
 /// still there to be refused.
 #[derive(Deserialize)]
@@ -52,16 +64,6 @@ struct Envelope<'a> {
     method: Option<&'a RawValue>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoParams {}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct BackendParams {
-    backend: BackendName,
 }
 
 /// Reads one line (without its newline) as a request.
@@ -118,36 +120,14 @@ fn read_request(envelope: &Envelope<'_>) -> Result<Request, RequestError> {
     let Some(method) = envelope.method.and_then(text_of) else {
         return Err(invalid_request("the member \"method\" must be a string"));
     };
-    let params = envelope.params;
-    let backend = || read_params::<BackendParams>(&method, params).map(|params| params.backend);
-    let nothing = |request| read_params::<NoParams>(&method, params).map(|NoParams {}| request);
-    match method.as_str() {
-        "status" => nothing(Request::Status),
-        "show.services" => nothing(Request::ShowServices),
-        "show.backends" => nothing(Request::ShowBackends),
-        "show.workers" => nothing(Request::ShowWorkers),
-        "show.drops" => nothing(Request::ShowDrops),
-        "show.conntrack" => nothing(Request::ShowConntrack),
-        "backend.drain" => backend().map(Request::BackendDrain),
-        "backend.enable" => backend().map(Request::BackendEnable),
-        "backend.disable" => backend().map(Request::BackendDisable),
-        "reload" => nothing(Request::Reload),
-        unknown => Err(RequestError::new(
-            ErrorCode::METHOD_NOT_FOUND,
-            format!(
-                "there is no method {:?}; the methods are {}",
-                shortened(unknown),
-                Request::METHODS.join(", ")
-            ),
-        )),
-    }
+    Request::read(&method, envelope.params)
 }
 
 fn text_of(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
-fn read_params<'a, T: Deserialize<'a>>(
+pub(super) fn read_params<'a, T: Deserialize<'a>>(
     method: &str,
     params: Option<&'a RawValue>,
 ) -> Result<T, RequestError> {
@@ -179,20 +159,30 @@ fn message(error: &serde_json::Error) -> String {
 /// One request as a line with its newline.
 #[must_use]
 pub fn request_line(id: &Id, request: &Request) -> String {
-    #[derive(Serialize)]
-    struct Params<'a> {
-        backend: &'a BackendName,
+    struct Line<'a>(&'a Id, &'a Request);
+    impl Serialize for Line<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            let mut object = serializer.serialize_struct("Line", 4)?;
+            object.serialize_field("jsonrpc", "2.0")?;
+            object.serialize_field("id", self.0)?;
+            object.serialize_field("method", self.1.method())?;
+            self.1.serialize_params(&mut object)?;
+            object.end()
+        }
     }
+    to_line(&Line(id, request))
+}
+
+/// One notification of a subscription as a line with its newline.
+#[must_use]
+pub fn notification_line<T: Serialize>(method: &str, params: &T) -> String {
     #[derive(Serialize)]
-    struct Line<'a> {
+    struct Line<'a, T> {
         jsonrpc: &'static str,
-        id: &'a Id,
-        method: &'static str,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        params: Option<Params<'a>>,
+        method: &'a str,
+        params: &'a T,
     }
-    let params = request.backend().map(|backend| Params { backend });
-    to_line(&Line { jsonrpc: "2.0", id, method: request.method(), params })
+    to_line(&Line { jsonrpc: "2.0", method, params })
 }
 
 /// One response as a line with its newline. `id` is absent if the request's could not be read.

@@ -1,0 +1,60 @@
+//! Ports and neighbours.
+
+use super::time::milliseconds;
+use crate::cli::table::{Table, count};
+use crate::control::protocol::reply::{NeighboursReply, PortsReply};
+
+/// `lodectl show ports`
+#[must_use]
+pub fn ports(reply: &PortsReply) -> String {
+    let mut table = Table::new(["PORT", "LINK", "MTU", "QUEUES", "RX", "TX", "MISSED", "ERRORS"]);
+    for port in &reply.ports {
+        table.row([
+            port.name.clone(),
+            match (port.link_up, port.speed_mbps) {
+                (false, _) => "down".to_owned(),
+                (true, None) => "up".to_owned(),
+                (true, Some(speed)) => format!("up {speed}M"),
+            },
+            port.mtu.to_string(),
+            port.queues.to_string(),
+            count(port.rx_packets),
+            count(port.tx_packets),
+            count(port.rx_missed),
+            count(port.rx_errors + port.rx_no_buffer + port.tx_errors),
+        ]);
+        let vlan = port.vlan.map_or(String::new(), |vlan| format!(", VLAN {vlan}"));
+        table.note(&format!("{}{vlan}, {}", port.mac, port.addresses.join(" ")));
+        table.note(&format!("RSS {}; driver {}; device {}", port.rss, port.driver, port.device));
+        table.note(&format!(
+            "bytes: {} in, {} out; errors: {} in, {} without a buffer, {} out",
+            count(port.rx_bytes),
+            count(port.tx_bytes),
+            port.rx_errors,
+            port.rx_no_buffer,
+            port.tx_errors
+        ));
+    }
+    table.render()
+}
+
+/// `lodectl show neighbours`
+#[must_use]
+pub fn neighbours(reply: &NeighboursReply) -> String {
+    if reply.neighbours.is_empty() {
+        return "no next hop is needed\n".into();
+    }
+    let mut table = Table::new(["ADDRESS", "PORT", "MAC", "STATE", "HEARD"]);
+    for neighbour in &reply.neighbours {
+        table.row([
+            neighbour.address.to_string(),
+            neighbour.port.clone(),
+            neighbour.mac.clone().unwrap_or_else(|| "unresolved".to_owned()),
+            neighbour.state.clone(),
+            neighbour
+                .heard_ms
+                .map_or("never".to_owned(), |ago| format!("{} ago", milliseconds(ago))),
+        ]);
+    }
+    table.render()
+}

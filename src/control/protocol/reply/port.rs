@@ -1,0 +1,78 @@
+//! Ports and neighbours.
+
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Every port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PortsReply {
+    /// In the configuration's order.
+    pub ports: Vec<PortDetail>,
+}
+
+/// One port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PortDetail {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The DPDK device.
+    pub device: String,
+    /// The driver that runs it.
+    pub driver: String,
+    /// Its link-layer address, `02:00:00:00:00:01`.
+    pub mac: String,
+    /// Its addresses with the prefix of their network.
+    pub addresses: Vec<String>,
+    /// The longest IP packet in bytes.
+    pub mtu: u16,
+    /// The 802.1Q VLAN of its frames.
+    pub vlan: Option<u16>,
+    /// Whether the link is up.
+    pub link_up: bool,
+    /// Its speed in Mbit/s; absent if the device does not know.
+    pub speed_mbps: Option<u32>,
+    /// Receive and transmit queues, one of each a worker.
+    pub queues: u16,
+    /// How received packets are spread over the queues: `not needed`, `on (…)`, `missing`.
+    pub rss: String,
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Frames that the device dropped since no worker fetched them in time.
+    pub rx_missed: u64,
+    /// Frames that the device found broken.
+    pub rx_errors: u64,
+    /// Frames lost since there was no buffer for them.
+    pub rx_no_buffer: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames that the device took and did not send.
+    pub tx_errors: u64,
+}
+
+/// Every next hop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NeighboursReply {
+    /// By port, then by address.
+    pub neighbours: Vec<NeighbourEntry>,
+}
+
+/// One next hop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NeighbourEntry {
+    /// The port that leads to it.
+    pub port: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its link-layer address; absent while it is unresolved.
+    pub mac: Option<String>,
+    /// `incomplete`, `reachable`, `probing` or `stale`.
+    pub state: String,
+    /// Milliseconds since it was last heard; absent if it never was.
+    pub heard_ms: Option<u64>,
+}

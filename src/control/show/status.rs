@@ -1,0 +1,119 @@
+//! `status`, and the alarms in it.
+
+use super::count;
+use crate::config;
+use crate::control::management::Management;
+use crate::control::ports::PortState;
+use crate::control::protocol::reply::{
+    Digests, ManagementStatus, PoolSummary, PortStatus, ServiceSummary, StatusReply, WorkerStatus,
+};
+use crate::id::PortId;
+use crate::version;
+
+impl Management {
+    pub(super) fn status(&self) -> StatusReply {
+        let config = self.state.config();
+        let newest = self.publisher.generation();
+        let lagging = self.publisher.lagging(newest);
+        // A worker may still be about to adopt what was published a moment ago.
+        let is_overdue = self.is_overdue();
+        let workers: Vec<_> = self
+            .workers
+            .iter()
+            .enumerate()
+            .map(|(place, worker)| WorkerStatus {
+                worker: worker.id.0,
+                core: u32::try_from(worker.core).unwrap_or(u32::MAX),
+                generation: self.publisher.observed(place).unwrap_or_default().0,
+                lagging: is_overdue && lagging.contains(&place),
+            })
+            .collect();
+        let ports: Vec<_> = self.port_states().collect();
+        let alarms = self.alarms();
+        StatusReply {
+            name: config.appliance.name.clone(),
+            version: version::VERSION.to_owned(),
+            commit: version::COMMIT.to_owned(),
+            dpdk: version::DPDK.to_owned(),
+            uptime_seconds: self.now().as_secs(),
+            generation: newest.0,
+            digests: self.digests(),
+            config_path: self.config_path.display().to_string(),
+            unsaved_changes: self.unsaved_changes(),
+            workers,
+            ports: ports
+                .into_iter()
+                .map(|(id, port, state)| PortStatus {
+                    name: port.name.clone(),
+                    device: port.device.clone(),
+                    mac: self.ports.mac(id).to_string(),
+                    link_up: state.link_up,
+                    rss: state.rss,
+                    mtu: port.mtu,
+                    rx_packets: state.rx_packets,
+                    tx_packets: state.tx_packets,
+                    rx_missed: state.rx_missed,
+                })
+                .collect(),
+            services: config
+                .services
+                .iter()
+                .map(|service| ServiceSummary {
+                    name: service.name.clone(),
+                    pools: self.pools_of(service).map(|pool| self.pool_summary(pool)).collect(),
+                })
+                .collect(),
+            management: ManagementStatus {
+                core: count(config.cpu.management),
+                restarts: self.restarts,
+            },
+            alarms,
+        }
+    }
+
+    /// Every port with its id and how it is at the moment.
+    pub(super) fn port_states(&self) -> impl Iterator<Item = (PortId, &config::Port, PortState)> {
+        let ids = (0..=u8::MAX).map(PortId);
+        ids.zip(&self.state.config().ports).map(|(id, port)| (id, port, self.ports.state(id)))
+    }
+
+    /// The three digests that appliances compare.
+    pub(super) fn digests(&self) -> Digests {
+        Digests { configuration: String::new(), inputs: String::new(), tables: self.digest.clone() }
+    }
+
+    /// What an operator should look at, one sentence each.
+    pub(in crate::control) fn alarms(&self) -> Vec<String> {
+        let mut alarms: Vec<_> = self.neighbours.alarms();
+        let newest = self.publisher.generation();
+        // A worker may still be about to adopt what was published a moment ago.
+        if self.is_overdue() {
+            for place in self.publisher.lagging(newest) {
+                let Some(worker) = self.workers.get(place) else { continue };
+                alarms.push(format!(
+                    "worker {} runs generation {} and not {newest}; look at `lodectl show workers` \
+                     for whether it polls",
+                    worker.id.0,
+                    self.publisher.observed(place).unwrap_or_default()
+                ));
+            }
+        }
+        for (_, port, state) in self.port_states() {
+            alarms.extend(state.alarm.clone());
+            if !state.link_up {
+                alarms.push(format!("port {} has no link", port.name));
+            }
+        }
+        for service in &self.state.config().services {
+            if self.pools_of(service).all(|pool| self.healthy(pool).0 == 0) {
+                alarms.push(format!("service {} has no healthy backend", service.name));
+            }
+        }
+        alarms
+    }
+
+    fn pool_summary(&self, pool: &config::Pool) -> PoolSummary {
+        let (healthy, total) = self.healthy(pool);
+        PoolSummary { name: pool.name.clone(), healthy, total }
+    }
+}

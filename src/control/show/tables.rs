@@ -1,0 +1,76 @@
+//! `show tables`.
+
+use std::collections::HashMap;
+
+use super::{count, ratio};
+use crate::config::{BackendKey, Pool};
+use crate::control::compile::decide;
+use crate::control::management::Management;
+use crate::control::protocol::reply::{PoolTableState, ServiceTableState, TablesReply};
+use crate::forward::{Level1, PoolTable};
+
+impl Management {
+    pub(super) fn tables(&self) -> TablesReply {
+        let config = self.state.config();
+        let tables = self.publisher.current();
+        let pools: Vec<_> = config.pools.iter().map(|pool| self.state.pool(pool)).collect();
+        let services =
+            config.services.iter().zip(tables.services.iter()).map(|(service, table)| {
+                let (ids, decision) = decide(config, &pools, service);
+                let names = decision.quotas.iter().filter_map(|quota| {
+                    let pool = config.pools.get(ids.get(quota.pool)?.index())?;
+                    Some(pool.name.clone())
+                });
+                ServiceTableState {
+                    service: service.name.clone(),
+                    level1: match table.level1 {
+                        Level1::Empty => "empty".to_owned(),
+                        Level1::Single(_) => "single".to_owned(),
+                        Level1::Weighted(_) => "weighted".to_owned(),
+                    },
+                    pools: names.collect(),
+                }
+            });
+        let of_pool = |(pool, table): (&Pool, &std::sync::Arc<PoolTable>)| {
+            let (members, evenness) = self.evenness(pool, table);
+            PoolTableState {
+                pool: pool.name.clone(),
+                slots: count(table.current.slot_count()),
+                members,
+                evenness,
+            }
+        };
+        TablesReply {
+            generation: self.publisher.generation().0,
+            digests: self.digests(),
+            held: count(self.publisher.held()),
+            slot_arrays: 0,
+            slot_arrays_free: 0,
+            services: services.collect(),
+            pools: config.pools.iter().zip(tables.pools.iter()).map(of_pool).collect(),
+        }
+    }
+
+    /// How many backends have slots, and the worst ratio of slots to what the weight promises.
+    fn evenness(&self, pool: &Pool, table: &PoolTable) -> (u32, f64) {
+        let mut slots: HashMap<_, u64> = HashMap::new();
+        for owner in table.current.owners() {
+            *slots.entry(owner).or_default() += 1;
+        }
+        let weights: Vec<_> = pool
+            .backends
+            .iter()
+            .filter_map(|backend| {
+                let slot = self.state.slots().find(&BackendKey::new(pool, backend))?;
+                Some((*slots.get(&slot.id)?, u64::from(backend.weight)))
+            })
+            .collect();
+        let all: u64 = weights.iter().map(|(_, weight)| weight).sum();
+        let total = table.current.slot_count() as u64;
+        let worst = weights
+            .iter()
+            .map(|&(own, weight)| ratio(own, total) / ratio(weight, all).max(f64::MIN_POSITIVE))
+            .fold(1.0, f64::min);
+        (count(weights.len()), worst)
+    }
+}
