@@ -48,7 +48,7 @@ fn generated() -> String {
     let mut text = String::new();
     let mut methods = String::new();
     for method in Request::METHODS {
-        text += &format!("\n- [`{0}`](#{1})", method.name, method.name.replace('.', ""));
+        write!(text, "\n- [`{0}`](#{1})", method.name, method.name.replace('.', "")).unwrap();
         section(&mut methods, method, &mut generator);
     }
     text.push('\n');

@@ -97,8 +97,8 @@ impl FromStr for VipArgument {
              are to answer for the address"
                 .to_owned()
         };
-        let parts: Vec<_> = text.split('/').collect();
-        let (address, kind, ports, arp) = match parts[..] {
+        let fields: Vec<_> = text.split('/').collect();
+        let (address, kind, ports, arp) = match fields[..] {
             [address, kind, ports] => (address, kind, ports, false),
             [address, kind, ports, "arp"] => (address, kind, ports, true),
             _ => return Err(form()),

@@ -176,7 +176,7 @@ pub enum ServiceVerb {
         /// Its pools, in order of preference.
         #[arg(long = "pool", value_name = "POOL", required = true)]
         pools: Vec<String>,
-        /// An entry point, as in 192.0.2.1/tcp/80,443 or fd00::1/udp/any/arp.
+        /// An entry point, as in `192.0.2.1/tcp/80,443` or `fd00::1/udp/any/arp`.
         #[arg(long = "vip", value_name = "ADDRESS/PROTOCOL/PORTS[/arp]", required = true)]
         vips: Vec<VipArgument>,
         /// Forget an established flow after so many seconds of silence.
@@ -219,7 +219,7 @@ pub enum PoolVerb {
     Add {
         /// Its name.
         pool: String,
-        /// A backend, as in b1=10.0.0.1 or b1=10.0.0.1,weight=3,probe_address=10.9.0.1.
+        /// A backend, as in `b1=10.0.0.1` or `b1=10.0.0.1,weight=3`.
         #[arg(long = "backend", value_name = "NAME=ADDRESS[,KEY=VALUE…]", required = true,
               value_parser = new_backend)]
         backends: Vec<NewBackend>,

@@ -177,7 +177,7 @@ fn batch(file: &Path, force: bool) -> Result<Request, String> {
     })?;
     let mut changes = Vec::new();
     let mut forced = force;
-    let mut mistakes = String::new();
+    let mut mistakes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split_once('#').map_or(line, |(before, _)| before);
         if line.trim().is_empty() {
@@ -188,11 +188,11 @@ fn batch(file: &Path, force: bool) -> Result<Request, String> {
                 forced |= change.request().force();
                 changes.push(change);
             }
-            Err(mistake) => mistakes += &format!("  - line {number}: {mistake}\n"),
+            Err(mistake) => mistakes.push(format!("  - line {number}: {mistake}\n")),
         }
     }
     if !mistakes.is_empty() {
-        return Err(format!("lodectl: nothing was changed:\n{mistakes}"));
+        return Err(format!("lodectl: nothing was changed:\n{}", mistakes.concat()));
     }
     if changes.is_empty() {
         return Err(format!(

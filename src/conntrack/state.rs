@@ -42,6 +42,17 @@ pub enum EntryState {
 }
 
 impl EntryState {
+    /// Its name in answers.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HalfOpen => "half-open",
+            Self::Unverified => "unverified",
+            Self::Established => "established",
+            Self::Closing => "closing",
+        }
+    }
+
     /// The state of a new entry whose first TCP packet carries `flags`.
     #[must_use]
     #[inline]

@@ -10,6 +10,7 @@ mod change;
 mod compile;
 mod digest;
 mod drains;
+pub mod explain;
 mod links;
 mod management;
 pub mod neighbours;

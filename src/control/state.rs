@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::backend_slots::{BackendSlots, SlotsExhausted};
 use super::vip_ids::{VipIds, VipIdsExhausted};
 use crate::config::{self, BackendKey, Config};
+use crate::id::ServiceId;
 use crate::snapshot::Generation;
 use crate::steer::{AdminState, Health, PoolState};
 
@@ -63,6 +64,12 @@ impl State {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The service of an id.
+    #[must_use]
+    pub fn service(&self, id: ServiceId) -> Option<&config::Service> {
+        self.config.services.get(id.index())
     }
 
     /// The backends' slots.

@@ -62,20 +62,34 @@ fn vip_packet<B: PacketBuf>(
         Network::Ip(ip) => ip,
         Network::Arp => return Ok(Err(NotForService { link, packet: None })),
     };
-    let entry = match ip.flow {
+    let reason = match service_of(tables, &ip.flow) {
+        // RFC 1122 §3.3.6: a unicast packet in a group frame is not answered, and not carried.
+        Ok(_) | Err(DropReason::NotVipPort) if link.destination.is_group() => {
+            DropReason::NotForPort
+        }
+        Ok((vip, service)) => return Ok(Ok(VipPacket { ip, vip, service })),
+        Err(reason) => reason,
+    };
+    Ok(Err(NotForService { link, packet: Some((ip, reason)) }))
+}
+
+/// The VIP that a flow goes to, and the service that has its port.
+#[inline]
+pub(super) fn service_of(
+    tables: &Tables,
+    flow: &FlowKey,
+) -> Result<(VipId, ServiceId), DropReason> {
+    let entry = match *flow {
         FlowKey::V4 { destination, protocol, .. } => tables.vips.ipv4(destination, protocol),
         FlowKey::V6 { destination, protocol, .. } => tables.vips.ipv6(destination, protocol),
     };
-    let reason = match entry {
-        // RFC 1122 §3.3.6: a unicast packet in a group frame is not answered, and not carried.
-        Some(_) if link.destination.is_group() => DropReason::NotForPort,
-        Some(entry) => match entry.service(ip.flow.destination_port()) {
-            Some(service) => return Ok(Ok(VipPacket { ip, vip: entry.id, service })),
-            None => DropReason::NotVipPort,
+    match entry {
+        Some(entry) => match entry.service(flow.destination_port()) {
+            Some(service) => Ok((entry.id, service)),
+            None => Err(DropReason::NotVipPort),
         },
-        None => absent_vip(tables, ip.flow.destination()),
-    };
-    Ok(Err(NotForService { link, packet: Some((ip, reason)) }))
+        None => Err(absent_vip(tables, flow.destination())),
+    }
 }
 
 #[cold]

@@ -45,7 +45,7 @@ where
     let is_new = is_tcp && flags.is_opening();
     if !is_new && let Some(found) = shard.find(key, *candidates, now) {
         let flow = found.flow();
-        if let Some(record) = stays(tables, service, flow.backend, is_tcp) {
+        if let Ok(record) = stays(tables, service, flow.backend, is_tcp) {
             let state = if is_tcp { flow.state.after(flags) } else { flow.state.after_datagram() };
             found.touch(state, now, timeouts.of(state));
             counters.conntrack_hit(family);
@@ -79,20 +79,37 @@ where
     Ok((id, record))
 }
 
+/// Why an entry does not count, so that the tables decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaves {
+    /// Its backend was removed.
+    BackendGone,
+    /// Its backend does not keep flows of this protocol: it is disabled, or down.
+    NotKept,
+    /// The service does not use its backend's pool any more.
+    PoolGone,
+}
+
 /// The record of the backend that an entry names, if the flow may stay there.
 #[inline]
-fn stays<'t>(
+pub(super) fn stays<'t>(
     tables: &'t Tables,
     service: &ServiceTable,
     backend: BackendRef,
     is_tcp: bool,
-) -> Option<&'t BackendRecord> {
-    let record = tables.backends.get(backend.id.index())?;
+) -> Result<&'t BackendRecord, Leaves> {
+    let record = tables.backends.get(backend.id.index()).ok_or(Leaves::BackendGone)?;
     let keeps = if is_tcp { BackendFlags::KEEPS_TCP } else { BackendFlags::KEEPS_OTHER };
-    let stays = record.epoch == backend.epoch
-        && record.flags.contains(keeps)
-        && service.pools.contains(&record.pool);
-    stays.then_some(record)
+    if record.epoch != backend.epoch {
+        return Err(Leaves::BackendGone);
+    }
+    if !record.flags.contains(keeps) {
+        return Err(Leaves::NotKept);
+    }
+    if !service.pools.contains(&record.pool) {
+        return Err(Leaves::PoolGone);
+    }
+    Ok(record)
 }
 
 /// Puts the packet into its outer header.

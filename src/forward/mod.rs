@@ -10,12 +10,14 @@
 
 mod classify;
 mod decide;
+pub mod explain;
 mod local;
 mod pipeline;
 mod tables;
 mod verdict;
 mod vip_map;
 
+pub use decide::Leaves;
 pub use local::PUNT_CAP;
 pub use pipeline::{BURST, Forwarder, Verdicts};
 pub use tables::{

@@ -47,12 +47,19 @@ impl Tables {
     #[must_use]
     #[inline]
     pub fn select(&self, service: &ServiceTable, hash: FlowHash) -> Option<BackendId> {
-        let pool = match &service.level1 {
-            Level1::Empty => return None,
-            Level1::Single(pool) => *pool,
-            Level1::Weighted(pools) => pools.lookup(hash.level1())?,
-        };
+        let pool = self.select_pool(service, hash)?;
         self.pools.get(pool.index())?.current.lookup(hash.level2())
+    }
+
+    /// Level 1's choice: the pool that takes a new flow.
+    #[must_use]
+    #[inline]
+    pub fn select_pool(&self, service: &ServiceTable, hash: FlowHash) -> Option<PoolId> {
+        match &service.level1 {
+            Level1::Empty => None,
+            Level1::Single(pool) => Some(*pool),
+            Level1::Weighted(pools) => pools.lookup(hash.level1()),
+        }
     }
 }
 

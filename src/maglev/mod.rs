@@ -122,9 +122,15 @@ impl<T: Copy + From<u16>> Maglev<T> {
     #[must_use]
     #[inline]
     pub fn lookup(&self, hash: u32) -> Option<T> {
+        self.slots.get(self.slot(hash)?).map(|&owner| T::from(owner))
+    }
+
+    /// The slot that a hash points to; `None` only in an empty table.
+    #[must_use]
+    #[inline]
+    pub fn slot(&self, hash: u32) -> Option<usize> {
         let count = u32::try_from(self.slots.len()).ok()?;
-        let slot = hash.checked_rem(count)? as usize;
-        self.slots.get(slot).map(|&owner| T::from(owner))
+        Some(hash.checked_rem(count)? as usize)
     }
 
     /// The owner of every slot, from slot 0 on. Owners are local ids: a digest that appliances

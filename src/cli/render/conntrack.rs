@@ -69,12 +69,13 @@ pub fn flows(reply: &FlowsReply) -> String {
     }
     let shown = reply.flows.len() as u64;
     let mut text = if shown == 0 { String::new() } else { table.render() };
-    text += &match (shown, reply.matched) {
+    let summary = match (shown, reply.matched) {
         (0, 0) => "no tracked flow matches\n".to_owned(),
         (shown, matched) if shown < matched => {
             format!("{shown} of {matched} flows; --limit shows more\n")
         }
         (_, matched) => format!("{matched} flows\n"),
     };
+    text += &summary;
     text
 }

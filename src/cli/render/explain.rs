@@ -1,10 +1,5 @@
 //! `lodectl explain flow`
 
-#![expect(
-    clippy::format_push_string,
-    reason = "a few lines for a person; write! would return an error that cannot happen"
-)]
-
 use std::net::SocketAddr;
 
 use super::time::milliseconds;

@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use super::*;
 use crate::cli::table::count;
 use crate::control::protocol::reply::*;
@@ -207,6 +205,12 @@ fn workers_fit_the_terminal_at_any_count() {
         "\
 WORKER  CORE  GEN    RX   TX  REPLIES  PUNTED  DROPPED  POLLS  EMPTY  BURST
 0          1   12  1000  990        3       2        8   5.0M   4.9M    3.2
+
+worker 0: idle 75.0%, handed over 2 out 3 in, TX offered again 5, stalled 1
+  STAGE    CYCLES  A PACKET  SHARE
+  receive    1000      10.0  25.0%
+  decide     3000      30.0  75.0%
+  burst p50 1000 (0.5 us), p99 1000 (0.5 us), p99.99 4000 (2.0 us), max 4000 (2.0 us)
 "
     );
 }

@@ -65,7 +65,7 @@ fn runtime(worker: &WorkerState) -> String {
     if all > 0 {
         let at = |part: f64| quantile(runtime, part);
         text += &format!(
-            "  bursts took p50 {}, p99 {}, p99.99 {}, max {}\n",
+            "  burst p50 {}, p99 {}, p99.99 {}, max {}\n",
             at(0.5),
             at(0.99),
             at(0.9999),

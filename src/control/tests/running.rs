@@ -256,7 +256,7 @@ fn every_show_verb_tells_what_is() {
     assert_eq!(status["ports"][0]["mac"], OURS.to_string());
     assert_eq!(status["services"][0]["pools"][0]["healthy"], 2);
     assert_eq!(status["alarms"], json!([]));
-    assert_eq!(status["tables_digest"].as_str().unwrap().len(), 16);
+    assert_eq!(status["digests"]["tables"].as_str().unwrap().len(), 16);
     let services = appliance.ask("show.services");
     assert_eq!(services["services"][0]["vips"][0]["ports"], "80");
     let backends = appliance.ask("show.backends");
@@ -321,7 +321,7 @@ fn a_worker_that_does_not_adopt_is_named_after_a_second() {
 fn a_reload_is_all_or_nothing() {
     let appliance = Appliance::start(&two(), "");
     assert_eq!(appliance.call("reload", Value::Null)["result"]["changed"], false);
-    let digest = || appliance.ask("status")["tables_digest"].clone();
+    let digest = || appliance.ask("status")["digests"]["tables"].clone();
     let old = digest();
     let wrong = file(&[backend(1, 1), (String::new(), 3, 1)], "monitor = \"none\"");
     appliance.write(&wrong);
