@@ -68,18 +68,18 @@ impl Management {
         })?;
         let next = Generation(self.publisher.generation().0 + 1);
         let now = self.now();
-        let changed = self.state.apply(config, next, now).map_err(|error: ApplyError| {
+        let applied = self.state.apply(config, next, now).map_err(|error: ApplyError| {
             refused(
                 format!("{path} is not applied, the old configuration stays"),
                 vec![error.to_string()],
             )
         })?;
-        if changed {
+        if applied.changed {
             let config = self.state.config();
             supervisor.set_targets(Target::all(config));
             self.probes.retain(|key| self.state.slots().find(key).is_some());
             self.neighbours.configure(config, self.ports.as_ref(), now);
         }
-        Ok((changed, warnings.iter().map(ToString::to_string).collect()))
+        Ok((applied.changed, warnings.iter().map(ToString::to_string).collect()))
     }
 }

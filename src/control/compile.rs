@@ -1,26 +1,23 @@
-//! State to tables. Pure, but for the pool tables that it keeps from the last time: those whose
-//! members did not change are shared, not built again.
+//! State to tables.
+//!
+//! Tables are a pure function of state and links, but the compiler remembers what it made the last
+//! time and of what: what did not change since is shared between generations, by pointer, and
+//! neither built nor copied again.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod records;
+
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use ipnet::IpNet;
-
-use super::digest::{self, Digest};
+use super::digest::{self, Digest, Digests};
 use super::neighbours::PortIdentity;
-use super::route::route;
+use super::standing::{StandingPool, StandingService};
 use super::state::State;
-use crate::config::{self, BackendKey, Config};
-use crate::forward::{
-    BackendFlags, BackendRecord, Level1, PoolTable, PortRecord, PortService, ServiceTable, Tables,
-    VipEntry, VipMap,
-};
-use crate::id::{BackendEpoch, BackendId, PoolId, PortId, ServiceId};
-use crate::maglev::{Identity, Maglev, Member};
-use crate::packet::MacAddress;
-use crate::packet::encapsulation::{DEFAULT_TTL, OuterConfig, OuterTemplate, outer_template};
-use crate::steer;
+use crate::forward::{BackendRecord, Level1, PoolTable, ServiceTable, Tables, VipEntry, VipMap};
+use crate::id::{BackendId, PoolId, PortId};
+use crate::maglev::{Identity, Maglev, Member, SlotArena};
+use crate::packet::{FlowHashKey, MacAddress};
+use crate::steer::{self, AdminState};
 
 /// What compiling needs to know of the ports and their neighbours.
 pub trait Links {
@@ -29,269 +26,363 @@ pub trait Links {
 
     /// The link-layer address of a next hop, if it is known.
     fn next_hop(&self, port: PortId, address: IpAddr) -> Option<MacAddress>;
+
+    /// A number that differs whenever an answer of the other two does; with `None` they are asked
+    /// every time.
+    fn revision(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Slots of level 1, where several pools share a service: a prime, 100 times as many as any
 /// service has use for pools.
 const LEVEL1_SIZE: u32 = 4_093;
 
-/// Compiles, and remembers pool tables.
-#[derive(Debug, Default)]
+/// Compiles, and remembers. One compiler goes with one state.
+#[derive(Debug)]
 pub struct Compiler {
-    pools: HashMap<String, CompiledPool>,
+    arena: SlotArena,
+    /// By [`PoolId`].
+    pools: Vec<Option<CompiledPool>>,
+    /// By [`ServiceId`](crate::id::ServiceId).
+    services: Vec<Option<CompiledService>>,
+    vips: Arc<[VipEntry]>,
+    links: Option<u64>,
+    /// What came out the last time.
+    tables: Tables,
+    /// The table of a pool that has nobody, and of one that does not exist.
+    nobody: Arc<PoolTable>,
+    /// Tables that were replaced, and that workers may still use. As long as they are here, a
+    /// worker's drop of one is never the last.
+    retired: Vec<Arc<PoolTable>>,
+    /// Made when it is asked for.
+    digest: std::cell::OnceCell<String>,
 }
 
 #[derive(Debug)]
 struct CompiledPool {
+    from: Arc<StandingPool>,
     members: Vec<Member<BackendId>>,
-    table_size: u32,
     table: Arc<PoolTable>,
     digest: Digest,
+}
+
+#[derive(Debug)]
+struct CompiledService {
+    from: Arc<StandingService>,
+    /// Above 0, in the service's order of pools.
+    quotas: Vec<(PoolId, u32)>,
+}
+
+impl Default for Compiler {
+    fn default() -> Self {
+        Self {
+            arena: SlotArena::default(),
+            pools: Vec::new(),
+            services: Vec::new(),
+            vips: Arc::from([]),
+            links: None,
+            tables: Tables::empty(FlowHashKey([0; 16])),
+            nobody: Arc::new(PoolTable { current: Maglev::empty() }),
+            retired: Vec::new(),
+            digest: std::cell::OnceCell::new(),
+        }
+    }
 }
 
 impl Compiler {
     /// The tables of a state.
     pub fn compile(&mut self, state: &State, links: &impl Links) -> Tables {
+        self.reclaim();
         let config = state.config();
-        let pools: Vec<_> = config.pools.iter().map(|pool| state.pool(pool)).collect();
-        self.pools.retain(|name, _| config.pools.iter().any(|pool| pool.name == *name));
-        let pool_tables = config
-            .pools
-            .iter()
-            .zip(&pools)
-            .map(|(pool, pool_state)| self.pool_table(state, pool, pool_state))
-            .collect();
-        Tables {
-            flow_hash_key: config.appliance.flow_hash_key,
-            vips: Arc::new(vip_map(state)),
-            services: config.services.iter().map(|s| service_table(config, &pools, s)).collect(),
-            pools: pool_tables,
-            backends: backend_records(state, &pools, links),
-            ports: port_records(config, links),
+        self.tables.flow_hash_key = config.appliance.flow_hash_key;
+        let changed = self.compile_pools(state);
+        self.compile_records(state, links, &changed);
+        self.compile_services(state, &changed);
+        if !Arc::ptr_eq(&self.vips, state.vips()) {
+            self.vips = Arc::clone(state.vips());
+            self.tables.vips = Arc::new(VipMap::new(self.vips.iter().cloned()));
+            self.digest.take();
+        }
+        self.tables.clone()
+    }
+
+    /// Takes back the memory of pools' tables that nobody uses any more. Call it after the
+    /// publisher let go of old tables; compiling does it too.
+    pub fn reclaim(&mut self) {
+        for table in std::mem::take(&mut self.retired) {
+            match Arc::try_unwrap(table) {
+                Ok(table) => table.current.give_back(&mut self.arena),
+                Err(in_use) => self.retired.push(in_use),
+            }
         }
     }
 
-    /// The digest of the tables of a state, as 16 hex digits. Call it after [`Self::compile`].
+    /// The memory of pools' tables.
     #[must_use]
-    pub fn digest(&self, state: &State) -> String {
-        digest::of_tables(state, |pool| self.pools.get(pool).map(|compiled| compiled.digest))
+    pub fn arena(&self) -> &SlotArena {
+        &self.arena
     }
 
-    fn pool_table(
-        &mut self,
-        state: &State,
-        pool: &config::Pool,
-        pool_state: &steer::PoolState,
-    ) -> Arc<PoolTable> {
-        let members: Vec<_> = steer::eligible(pool_state)
-            .members
-            .into_iter()
-            .filter_map(|place| {
-                let backend = pool.backends.get(place)?;
-                let slot = state.slots().find(&BackendKey::new(pool, backend))?;
-                Some(Member {
-                    identity: Identity::backend(
-                        backend.virtual_network.as_deref(),
-                        backend.address,
-                    ),
-                    weight: backend.weight,
-                    owner: slot.id,
-                })
+    /// The digest of the tables that were compiled last, as 16 hex digits: equal on appliances that
+    /// choose equally (design.md §4.15).
+    #[must_use]
+    pub fn tables_digest(&self) -> String {
+        let make = || {
+            let services = self.services.iter().flatten().map(|service| digest::ServiceParts {
+                id: service.from.id,
+                name: &service.from.name,
+                quotas: service
+                    .quotas
+                    .iter()
+                    .filter_map(|&(pool, quota)| {
+                        let pool = self.pool(pool)?;
+                        Some((pool.from.name.as_str(), quota, pool.digest))
+                    })
+                    .collect(),
+            });
+            digest::of_tables(self.tables.flow_hash_key, services, &self.vips)
+        };
+        self.digest.get_or_init(make).clone()
+    }
+
+    /// The three digests: of what is wanted and found now, and of the tables that were compiled
+    /// last. They are computed when they are asked for: milliseconds with ten thousand services.
+    #[must_use]
+    pub fn digests(&self, state: &State) -> Digests {
+        Digests {
+            configuration: digest::of_configuration(state.config()),
+            inputs: digest::of_inputs(state),
+            tables: self.tables_digest(),
+        }
+    }
+
+    fn pool(&self, id: PoolId) -> Option<&CompiledPool> {
+        self.pools.get(id.index())?.as_ref()
+    }
+
+    /// Builds the tables of the pools that changed. Returns which did, by [`PoolId`].
+    fn compile_pools(&mut self, state: &State) -> Vec<Changed> {
+        let count = self.pools.len().max(state.pools().len());
+        self.pools.resize_with(count, || None);
+        let mut is_new_table = self.tables.pools.len() != count;
+        let changed: Vec<_> = (0..count)
+            .map(|place| {
+                let standing = state.pools().get(place).and_then(Option::as_ref);
+                let Some(known) = self.pools.get_mut(place) else { return Changed::No };
+                match (&*known, standing) {
+                    (None, None) => return Changed::No,
+                    (Some(known), Some(standing)) if Arc::ptr_eq(&known.from, standing) => {
+                        return Changed::No;
+                    }
+                    _ => {}
+                }
+                let old = known.take();
+                let was = old.as_ref().map(|pool| Arc::clone(&pool.from));
+                let old_table = old.as_ref().map(|pool| Arc::clone(&pool.table));
+                let new = match standing {
+                    Some(standing) => Some(self.build(old, standing)),
+                    None => {
+                        self.retired.extend(old.map(|old| old.table));
+                        None
+                    }
+                };
+                is_new_table |= match (&old_table, &new) {
+                    (Some(old), Some(new)) => !Arc::ptr_eq(old, &new.table),
+                    _ => true,
+                };
+                if let Some(known) = self.pools.get_mut(place) {
+                    *known = new;
+                }
+                Changed::From(was)
             })
             .collect();
-        if let Some(known) = self.pools.get(&pool.name)
-            && known.members == members
-            && known.table_size == pool.table_size
-        {
-            return Arc::clone(&known.table);
+        if is_new_table {
+            let table = |pool: &Option<CompiledPool>| {
+                Arc::clone(pool.as_ref().map_or(&self.nobody, |pool| &pool.table))
+            };
+            self.tables.pools = self.pools.iter().map(table).collect();
+            self.digest.take();
+        }
+        changed
+    }
+
+    /// A pool as it is now, with the table that it had if its members are the same.
+    fn build(&mut self, old: Option<CompiledPool>, pool: &Arc<StandingPool>) -> CompiledPool {
+        let from = Arc::clone(pool);
+        let members = members(pool);
+        if let Some(old) = old {
+            if old.members == members && old.from.table_size == pool.table_size {
+                return CompiledPool { from, ..old };
+            }
+            self.retired.push(old.table);
         }
         // Validation has checked size and identities, so this cannot fail; if it did, the pool
         // would have no backend, and packets a counted reason.
-        let current =
-            Maglev::populate(&members, pool.table_size).unwrap_or_else(|_| Maglev::empty());
+        let current = Maglev::populate_in(&mut self.arena, &members, pool.table_size)
+            .unwrap_or_else(|_| Maglev::empty());
         let digest = digest::of_pool(&members, &current);
         let table = Arc::new(PoolTable { current });
-        let table_size = pool.table_size;
-        let compiled = CompiledPool { members, table_size, table: Arc::clone(&table), digest };
-        self.pools.insert(pool.name.clone(), compiled);
-        table
+        CompiledPool { from, members, table, digest }
+    }
+
+    fn compile_records(&mut self, state: &State, links: &impl Links, changed: &[Changed]) {
+        let slots = state.slots();
+        let records = &mut self.tables.backends;
+        if records.len() != slots.count() {
+            let vacant = |place| {
+                let id = u16::try_from(place).unwrap_or(u16::MAX);
+                BackendRecord::vacant(slots.epoch(BackendId(id)))
+            };
+            let more = (records.len()..slots.count()).map(vacant);
+            *records = records.iter().copied().chain(more).collect();
+        }
+        // First those who left their slots, then those who have them.
+        for was in changed.iter().filter_map(Changed::was) {
+            let vacant = |slot: BackendId| (slot, BackendRecord::vacant(slots.epoch(slot)));
+            let left = was.members.iter().map(|member| member.slot);
+            let left = left.filter(|slot| slots.epoch(slot.id) != slot.epoch);
+            records::put(records, left.map(|slot| vacant(slot.id)));
+        }
+        let revision = links.revision();
+        let all = revision.is_none() || revision != self.links;
+        self.links = revision;
+        let config = state.config();
+        for (pool, changed) in state.pools().iter().zip(changed) {
+            if let Some(pool) = pool
+                && (all || changed.is_changed())
+            {
+                records::put(records, records::of_pool(config, pool, links));
+            }
+        }
+        if all {
+            let ports = records::of_ports(config, links);
+            if *ports != *self.tables.ports {
+                self.tables.ports = ports;
+            }
+        }
+    }
+
+    /// Decides anew for the services that changed, and for those of pools that did.
+    fn compile_services(&mut self, state: &State, changed: &[Changed]) {
+        let count = self.services.len().max(state.services().len());
+        self.services.resize_with(count, || None);
+        if self.tables.services.len() != count {
+            let known = self.tables.services.iter().cloned();
+            let vacant = std::iter::repeat_with(ServiceTable::vacant);
+            self.tables.services = known.chain(vacant).take(count).collect();
+        }
+        let is_changed = |pool: &PoolId| changed.get(pool.index()).is_some_and(Changed::is_changed);
+        for place in 0..count {
+            let standing = state.services().get(place).and_then(Option::as_ref);
+            let Some(known) = self.services.get_mut(place) else { continue };
+            match (&*known, standing) {
+                (None, None) => continue,
+                (Some(known), Some(standing))
+                    if Arc::ptr_eq(&known.from, standing)
+                        && !standing.pools.iter().any(is_changed) =>
+                {
+                    continue;
+                }
+                _ => {}
+            }
+            let quotas = standing.map_or_else(Vec::new, |service| quotas(state, service));
+            let table = standing.map_or_else(ServiceTable::vacant, |service| {
+                service_table(state, service, &quotas)
+            });
+            let new = standing.map(|from| CompiledService { from: Arc::clone(from), quotas });
+            if known.as_ref().map(CompiledService::choice)
+                != new.as_ref().map(CompiledService::choice)
+            {
+                self.digest.take();
+            }
+            *known = new;
+            if self.tables.services.get(place).is_some_and(|there| *there != table)
+                && let Some(there) = Arc::make_mut(&mut self.tables.services).get_mut(place)
+            {
+                *there = table;
+            }
+        }
     }
 }
 
-fn pool_id(config: &Config, name: &str) -> Option<PoolId> {
-    let place = config.pools.iter().position(|pool| pool.name == name)?;
-    u16::try_from(place).ok().map(PoolId)
+/// Whether a pool changed since the last time, and what it was.
+#[derive(Debug)]
+enum Changed {
+    No,
+    From(Option<Arc<StandingPool>>),
 }
 
-/// What the brain decides for a service: its pools in order, and the decision over them.
-#[must_use]
-pub fn decide(
-    config: &Config,
-    pools: &[steer::PoolState],
-    service: &config::Service,
-) -> (Vec<PoolId>, steer::Decision) {
-    let ids: Vec<_> = service.pools.iter().filter_map(|name| pool_id(config, name)).collect();
-    let states: Vec<_> = ids.iter().filter_map(|id| pools.get(id.index())).cloned().collect();
-    let decision = match service.steering {
-        config::Steering::Failover => steer::failover(&states),
-    };
-    (ids, decision)
+impl Changed {
+    const fn is_changed(&self) -> bool {
+        matches!(self, Self::From(_))
+    }
+
+    const fn was(&self) -> Option<&Arc<StandingPool>> {
+        match self {
+            Self::From(Some(was)) => Some(was),
+            _ => None,
+        }
+    }
+}
+
+impl CompiledService {
+    /// What the digest of the tables covers.
+    fn choice(&self) -> (&str, &[(PoolId, u32)]) {
+        (&self.from.name, &self.quotas)
+    }
+}
+
+/// The backends that get slots, in the order of their identities: their order in the file changes
+/// nothing.
+fn members(pool: &StandingPool) -> Vec<Member<BackendId>> {
+    let eligible = steer::eligible(&pool.state).members;
+    let mut members: Vec<_> = eligible
+        .into_iter()
+        .filter_map(|place| {
+            let member = pool.members.get(place)?;
+            Some(Member {
+                identity: member.identity.clone(),
+                weight: pool.state.backends.get(place)?.weight,
+                owner: member.slot.id,
+            })
+        })
+        .collect();
+    members.sort_unstable_by(|one, other| one.identity.cmp(&other.identity));
+    members
+}
+
+/// What part of a service's new flows each of its pools takes.
+fn quotas(state: &State, service: &StandingService) -> Vec<(PoolId, u32)> {
+    let decision = service.decide(|id| state.standing_pool(id));
+    let quota = |quota: &steer::Quota| Some((*service.pools.get(quota.pool)?, quota.quota));
+    decision.quotas.iter().filter_map(quota).filter(|&(_, quota)| quota != 0).collect()
 }
 
 fn service_table(
-    config: &Config,
-    pools: &[steer::PoolState],
-    service: &config::Service,
+    state: &State,
+    service: &StandingService,
+    quotas: &[(PoolId, u32)],
 ) -> ServiceTable {
-    let (ids, decision) = decide(config, pools, service);
-    let quotas: Vec<_> = decision
-        .quotas
-        .iter()
-        .filter_map(|quota| Some((*ids.get(quota.pool)?, quota.quota)))
-        .filter(|&(_, quota)| quota != 0)
-        .collect();
     let level1 = match *quotas {
         [] => Level1::Empty,
         [(pool, _)] => Level1::Single(pool),
-        _ => weighted(config, &quotas),
+        _ => weighted(state, quotas),
     };
-    ServiceTable {
-        level1,
-        pools: ids.into_boxed_slice(),
-        idle_timeout: u32::try_from(service.idle_timeout.as_millis()).unwrap_or(u32::MAX),
-    }
+    // Flows of a disabled service have no pool to stay in.
+    let keeps = service.admin != AdminState::Disabled;
+    let pools = service.pools.iter().copied().filter(|_| keeps).collect();
+    ServiceTable { level1, pools, idle_timeout: service.idle_timeout }
 }
 
-fn weighted(config: &Config, quotas: &[(PoolId, u32)]) -> Level1 {
+fn weighted(state: &State, quotas: &[(PoolId, u32)]) -> Level1 {
     let members: Vec<_> = quotas
         .iter()
         .filter_map(|&(owner, weight)| {
-            let name = &config.pools.get(owner.index())?.name;
+            let name = &state.standing_pool(owner)?.name;
             Some(Member { identity: Identity::pool(name), weight, owner })
         })
         .collect();
     Maglev::populate(&members, LEVEL1_SIZE)
         .map_or(Level1::Empty, |pools| Level1::Weighted(Arc::new(pools)))
-}
-
-fn vip_map(state: &State) -> VipMap {
-    let mut entries: Vec<VipEntry> = Vec::new();
-    let mut places = HashMap::new();
-    for (service, number) in state.config().services.iter().zip(0..=u16::MAX) {
-        for vip in &service.vips {
-            let Some(id) = state.vip_ids().find((vip.address, vip.protocol)) else { continue };
-            let place = *places.entry(id).or_insert_with(|| {
-                entries.push(VipEntry {
-                    address: vip.address,
-                    protocol: vip.protocol.number(),
-                    id,
-                    ports: Box::new([]),
-                });
-                entries.len() - 1
-            });
-            let Some(entry) = entries.get_mut(place) else { continue };
-            let more = vip.ports.iter().map(|range| PortService {
-                first: range.first,
-                last: range.last,
-                service: ServiceId(number),
-            });
-            let mut ports: Vec<_> = entry.ports.iter().copied().chain(more).collect();
-            ports.sort_unstable_by_key(|range| range.first);
-            entry.ports = ports.into_boxed_slice();
-        }
-    }
-    VipMap::new(entries)
-}
-
-fn backend_records(
-    state: &State,
-    pools: &[steer::PoolState],
-    links: &impl Links,
-) -> Arc<[BackendRecord]> {
-    let slots = state.slots();
-    let epoch = |place: usize| {
-        u16::try_from(place).map_or(BackendEpoch(0), |id| slots.epoch(BackendId(id)))
-    };
-    let mut records: Vec<_> =
-        (0..slots.count()).map(|place| BackendRecord::vacant(epoch(place))).collect();
-    let config = state.config();
-    for ((pool, pool_state), number) in config.pools.iter().zip(pools).zip(0..=u16::MAX) {
-        let basis = steer::eligible(pool_state).basis;
-        for (backend, said) in pool.backends.iter().zip(&pool_state.backends) {
-            let keeps = steer::keeps(said.admin, said.health, basis);
-            let Some(slot) = slots.find(&BackendKey::new(pool, backend)) else { continue };
-            let Some(record) = records.get_mut(slot.id.index()) else { continue };
-            record.pool = PoolId(number);
-            if keeps.tcp {
-                record.flags = record.flags.union(BackendFlags::KEEPS_TCP);
-            }
-            if keeps.other {
-                record.flags = record.flags.union(BackendFlags::KEEPS_OTHER);
-            }
-            if let Some((template, port)) = outer(config, backend.address, links) {
-                record.header = template.bytes;
-                record.port = port;
-                record.flags = record.flags.union(BackendFlags::RESOLVED);
-                if template.shape.vlan {
-                    record.flags = record.flags.union(BackendFlags::VLAN);
-                }
-                if template.shape.ipv6 {
-                    record.flags = record.flags.union(BackendFlags::OUTER_IPV6);
-                }
-            }
-        }
-    }
-    records.into()
-}
-
-/// The outer header toward a backend, if its next hop is known.
-fn outer(
-    config: &Config,
-    destination: IpAddr,
-    links: &impl Links,
-) -> Option<(OuterTemplate, PortId)> {
-    let way = route(&config.ports, destination)?;
-    let template = outer_template(&OuterConfig {
-        source_mac: links.identity(way.port)?.mac,
-        destination_mac: links.next_hop(way.port, way.next_hop)?,
-        vlan: config.ports.get(way.port.index())?.vlan,
-        source: way.source,
-        destination,
-        ttl: DEFAULT_TTL,
-    });
-    Some((template.ok()?, way.port))
-}
-
-fn port_records(config: &Config, links: &impl Links) -> Arc<[PortRecord]> {
-    let ids = (0..=u8::MAX).map(PortId);
-    ids.zip(&config.ports)
-        .map_while(|(id, port)| {
-            let identity = links.identity(id)?;
-            let link_local = identity.link_local().map(IpAddr::V6);
-            let own: Vec<_> =
-                identity.addresses.iter().map(IpNet::addr).chain(link_local).collect();
-            let owned: Vec<_> = identity.owned().collect();
-            Some(PortRecord {
-                mac: identity.mac,
-                vlan: port.vlan,
-                mtu: port.mtu,
-                arp: sorted(owned.iter().filter_map(ipv4)),
-                neighbour_discovery: sorted(owned.iter().filter_map(ipv6)),
-                ipv4: sorted(own.iter().filter_map(ipv4)),
-                ipv6: sorted(own.iter().filter_map(ipv6)),
-            })
-        })
-        .collect()
-}
-
-fn sorted<T: Ord>(addresses: impl Iterator<Item = T>) -> Box<[T]> {
-    addresses.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
-}
-
-fn ipv4(address: &IpAddr) -> Option<Ipv4Addr> {
-    if let IpAddr::V4(address) = address { Some(*address) } else { None }
-}
-
-fn ipv6(address: &IpAddr) -> Option<Ipv6Addr> {
-    if let IpAddr::V6(address) = address { Some(*address) } else { None }
 }

@@ -6,7 +6,6 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use super::compile::decide;
 use super::protocol::params::ExplainParams;
 use super::protocol::reply::{
     AffinityInput, Encapsulated, ExplainReply, Level1Choice, Level2Choice, Outcome, Protocol,
@@ -129,7 +128,8 @@ struct Teller<'a> {
 
 impl<'a> Teller<'a> {
     fn service(&self, id: ServiceId) -> Option<&'a config::Service> {
-        self.state.service(id)
+        let standing = self.state.standing_service(id)?;
+        self.state.config().services.iter().find(|service| service.name == standing.name)
     }
 
     fn backend(&self, id: BackendId) -> Option<(&'a config::Pool, &'a config::Backend)> {
@@ -147,7 +147,7 @@ impl<'a> Teller<'a> {
     }
 
     fn pool(&self, id: PoolId) -> &'a str {
-        self.state.config().pools.get(id.index()).map_or("?", |pool| &pool.name)
+        self.state.standing_pool(id).map_or("?", |pool| &pool.name)
     }
 
     fn vip(&self, explanation: &Explanation, params: &ExplainParams) -> Option<VipMatch> {
@@ -167,15 +167,13 @@ impl<'a> Teller<'a> {
     }
 
     fn level1(&self, choice: Level1Slot, service: &config::Service) -> Level1Choice {
-        let config = self.state.config();
-        let pools: Vec<_> = config.pools.iter().map(|pool| self.state.pool(pool)).collect();
-        let (_, decision) = decide(config, &pools, service);
+        let reason = self.state.decide(&service.name).map(|decision| decision.reason);
         let names: Vec<_> = service.pools.iter().map(String::as_str).collect();
         Level1Choice {
             pool: self.pool(choice.pool).to_owned(),
             slots: choice.slot.map_or(0, |(slots, _)| count(slots)),
             slot: choice.slot.map(|(_, slot)| count(slot)),
-            reason: decision.reason.sentence(&names),
+            reason: reason.map_or(String::new(), |reason| reason.sentence(&names)),
         }
     }
 

@@ -30,6 +30,8 @@ pub struct NeighbourLinks {
     poll_at: Option<Duration>,
     links_at: Duration,
     conflict: Option<(Conflict, Duration)>,
+    /// How often what tables are made of may have changed.
+    revision: u64,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ impl NeighbourLinks {
             poll_at: Some(Duration::ZERO),
             links_at: Duration::ZERO,
             conflict: None,
+            revision: 0,
         };
         links.configure(config, ports, Duration::ZERO);
         links
@@ -76,6 +79,7 @@ impl NeighbourLinks {
         hops.dedup();
         self.neighbours.set_targets(&hops);
         self.poll_at = Some(now);
+        self.revision += 1;
     }
 
     /// Does what is due at `now`; returns whether a next hop's link-layer address changed.
@@ -102,6 +106,7 @@ impl NeighbourLinks {
                 }
             }
         }
+        self.revision += u64::from(changed);
         changed
     }
 
@@ -172,5 +177,9 @@ impl Links for NeighbourLinks {
 
     fn next_hop(&self, port: PortId, address: IpAddr) -> Option<MacAddress> {
         self.neighbours.lookup(port, address)
+    }
+
+    fn revision(&self) -> Option<u64> {
+        Some(self.revision)
     }
 }

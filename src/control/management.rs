@@ -18,11 +18,11 @@ use super::compile::Compiler;
 use super::links::NeighbourLinks;
 use super::ports::{Ports, WorkerRemote};
 use super::state::{ApplyError, State};
-use crate::config::{BackendKey, Config};
+use crate::config::{self, BackendKey, Config};
 use crate::forward::Tables;
 use crate::health::{Report, Supervisor, Target};
 use crate::snapshot::{Generation, PublishError, Publisher};
-use crate::steer::{AdminState, Health};
+use crate::steer::Health;
 
 /// How often mailboxes, neighbours and links are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -87,8 +87,6 @@ pub struct Management {
     pub(super) drains: super::drains::Drains,
     /// How often management started again after a panic.
     pub(super) restarts: u32,
-    /// Of the tables that are published.
-    pub(super) digest: String,
     admin: Arc<Server>,
     stop: Arc<Notify>,
     started: Instant,
@@ -144,7 +142,6 @@ impl Management {
             probes: super::show::Probes::default(),
             drains: super::drains::Drains::default(),
             restarts: 0,
-            digest: String::new(),
             admin: Arc::new(admin),
             stop: Arc::default(),
             started: Instant::now(),
@@ -307,8 +304,14 @@ impl Management {
         if self.neighbours.tick(now, self.ports.as_ref(), &self.workers) {
             self.dirty = self.dirty.max(Dirty::Neighbours);
         }
-        self.state.adopted(self.publisher.acknowledged());
+        // First what all have adopted, then what they still count (`BackendSlots::adopted`).
+        let acknowledged = self.publisher.acknowledged();
+        let workers = &self.workers;
+        self.state.adopted(acknowledged, |slot| {
+            workers.iter().map(|worker| worker.stats.backend(slot).flows).sum()
+        });
         self.publisher.reclaim();
+        self.compiler.reclaim();
         let workers = u16::try_from(self.workers.len()).unwrap_or(u16::MAX);
         self.adoption.settle(&self.publisher, workers, now);
     }
@@ -318,7 +321,7 @@ impl Management {
         let pools = &self.state.config().pools;
         let members = pools.iter().flat_map(|pool| pool.backends.iter().map(move |b| (pool, b)));
         let draining: Vec<_> = members
-            .filter(|(pool, backend)| self.state.admin_of(pool, backend) == AdminState::Draining)
+            .filter(|(pool, backend)| pool.admin_state_of(backend) == config::AdminState::Draining)
             .map(|(pool, backend)| BackendKey::new(pool, backend))
             .map(|key| {
                 let counted = self.counted(&key);
@@ -372,7 +375,6 @@ impl Management {
             Ok(generation) => {
                 self.dirty = Dirty::Clean;
                 self.published_at = now;
-                self.digest = self.compiler.digest(&self.state);
                 tracing::debug!(%generation, "tables published");
             }
             Err(PublishError::TooManyHeld { .. }) => {}

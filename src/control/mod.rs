@@ -8,6 +8,7 @@ mod adoption;
 mod backend_slots;
 mod change;
 mod compile;
+mod difference;
 mod digest;
 mod drains;
 pub mod explain;
@@ -18,6 +19,8 @@ mod ports;
 pub mod protocol;
 mod route;
 mod show;
+mod stable_ids;
+mod standing;
 mod state;
 mod vip_ids;
 
@@ -25,7 +28,9 @@ mod vip_ids;
 mod tests;
 
 pub use compile::{Compiler, Links};
+pub use digest::Digests;
 pub use management::{Management, ManagementError, ManagementParts, Stopper};
 pub use ports::{PortState, Ports, WorkerRemote};
 pub use route::{Route, route};
-pub use state::{ApplyError, BACKEND_CAP, State};
+pub use standing::{StandingBackend, StandingPool, StandingService};
+pub use state::{Applied, ApplyError, BACKEND_CAP, SERVICE_CAP, State};

@@ -1,62 +1,78 @@
-//! The desired state: configuration, what operators said since, and what probes found.
+//! The desired state: the configuration in force and what probes found.
 //!
-//! Everything that forwards follows from it by [`State::compile`]; the same state gives the same
-//! tables whatever came before (but for slot numbers and epochs, which no digest covers).
+//! Everything that forwards follows from it by [`Compiler::compile`](super::Compiler::compile); the
+//! same configuration and the same health give the same tables whatever came before (but for
+//! numbers and epochs, which no digest covers).
+//!
+//! The configuration is all that operators want, admin states among it. It changes by
+//! [`State::apply`] alone, which takes a whole new one and touches what differs.
+
+mod apply;
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::backend_slots::{BackendSlots, SlotsExhausted};
-use super::vip_ids::{VipIds, VipIdsExhausted};
+use super::backend_slots::BackendSlots;
+use super::stable_ids::StableIds;
+use super::standing::{self, StandingPool, StandingService};
+use super::vip_ids::VipIds;
 use crate::config::{self, BackendKey, Config};
-use crate::id::ServiceId;
+use crate::forward::VipEntry;
+use crate::id::{BackendId, PoolId, ServiceId};
+use crate::maglev::Identity;
 use crate::snapshot::Generation;
-use crate::steer::{AdminState, Health, PoolState};
+use crate::steer::{AdminState, Decision, Health, PoolState};
+
+pub use apply::{Applied, ApplyError};
 
 /// Backends an appliance can have: what per-backend counters are allocated for.
 pub const BACKEND_CAP: usize = 65_535;
 
-/// Why a configuration was not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ApplyError {
-    /// Too many backends.
-    #[error(transparent)]
-    Slots(#[from] SlotsExhausted),
-    /// Too many VIPs.
-    #[error(transparent)]
-    VipIds(#[from] VipIdsExhausted),
-    /// What cannot change while the daemon runs.
-    #[error("{} cannot change while the daemon runs; restart it, or put back the old value", .0.join(", "))]
-    NeedsRestart(Vec<&'static str>),
-}
+/// Services an appliance can have: what per-service counters are allocated for.
+pub const SERVICE_CAP: usize = 65_535;
+
+/// Pools an appliance can have.
+const POOL_CAP: usize = 65_535;
 
 /// The desired state.
 #[derive(Debug)]
 pub struct State {
-    config: Config,
-    /// Only those that are not `Enabled`.
-    admin: HashMap<BackendKey, AdminState>,
+    config: Arc<Config>,
+    /// Only of backends whose pool has a monitor.
     health: HashMap<BackendKey, Health>,
     slots: BackendSlots,
     vip_ids: VipIds,
+    /// Resting since the first generation without the service: workers count by number.
+    service_ids: StableIds<String, Generation>,
+    /// Nothing but the tables themselves names a pool by number: they need no rest.
+    pool_ids: StableIds<String, ()>,
+    /// By [`PoolId`].
+    pools: Vec<Option<Arc<StandingPool>>>,
+    /// By [`ServiceId`].
+    services: Vec<Option<Arc<StandingService>>>,
+    vips: Arc<[VipEntry]>,
 }
 
 impl State {
-    /// The state of a configuration, nobody having said or found anything yet. `next` is the
-    /// generation that its tables will have.
+    /// The state of a configuration, nobody having found anything yet. `next` is the generation
+    /// that its tables will have.
     ///
     /// # Errors
-    /// More backends or VIPs than there are numbers for.
+    /// More backends, VIPs, services or pools than there are numbers for.
     pub fn new(config: Config, next: Generation) -> Result<Self, ApplyError> {
         let mut state = Self {
+            config: Arc::new(Config { pools: Vec::new(), services: Vec::new(), ..config.clone() }),
+            health: HashMap::new(),
             slots: BackendSlots::new(BACKEND_CAP),
             vip_ids: VipIds::new(usize::from(u16::MAX) + 1),
-            admin: HashMap::new(),
-            health: HashMap::new(),
-            config,
+            service_ids: StableIds::new(SERVICE_CAP),
+            pool_ids: StableIds::new(POOL_CAP),
+            pools: Vec::new(),
+            services: Vec::new(),
+            vips: Arc::from([]),
         };
-        state.number(&state.config.clone(), next, Duration::ZERO)?;
+        state.apply(config, next, Duration::ZERO)?;
         Ok(state)
     }
 
@@ -64,12 +80,6 @@ impl State {
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// The service of an id.
-    #[must_use]
-    pub fn service(&self, id: ServiceId) -> Option<&config::Service> {
-        self.config.services.get(id.index())
     }
 
     /// The backends' slots.
@@ -84,47 +94,54 @@ impl State {
         &self.vip_ids
     }
 
-    /// Takes another configuration; all of it or nothing. What operators said and probes found
-    /// stays for the backends that stay. Returns whether anything changed.
-    ///
-    /// # Errors
-    /// It changes what needs a restart, or has more than there are numbers for.
-    pub fn apply(
-        &mut self,
-        config: Config,
-        next: Generation,
-        now: Duration,
-    ) -> Result<bool, ApplyError> {
-        if config == self.config {
-            return Ok(false);
-        }
-        let fixed = needs_restart(&self.config, &config);
-        if !fixed.is_empty() {
-            return Err(ApplyError::NeedsRestart(fixed));
-        }
-        self.number(&config, next, now)?;
-        let keys: std::collections::HashSet<_> = backends(&config).map(|(key, _)| key).collect();
-        self.admin.retain(|key, _| keys.contains(key));
-        self.health.retain(|key, _| keys.contains(key));
-        self.config = config;
-        Ok(true)
+    /// The number of a service, which it keeps as long as it is configured.
+    #[must_use]
+    pub fn service_id(&self, name: &str) -> Option<ServiceId> {
+        self.service_ids.find(name).map(ServiceId)
     }
 
-    fn number(
-        &mut self,
-        config: &Config,
-        next: Generation,
-        now: Duration,
-    ) -> Result<(), ApplyError> {
-        let members: Vec<_> = backends(config).map(|(key, _)| key).collect();
-        let mut vips: Vec<_> = vips(config).collect();
-        vips.sort_unstable();
-        vips.dedup();
-        let mut vip_ids = self.vip_ids.clone();
-        vip_ids.assign(&vips, now)?;
-        self.slots.assign(&members, next)?;
-        self.vip_ids = vip_ids;
-        Ok(())
+    /// The number of a pool, which it keeps as long as it is configured.
+    #[must_use]
+    pub fn pool_id(&self, name: &str) -> Option<PoolId> {
+        self.pool_ids.find(name).map(PoolId)
+    }
+
+    /// Every pool as it stands, by [`PoolId`]; `None` where a number is free.
+    #[must_use]
+    pub fn pools(&self) -> &[Option<Arc<StandingPool>>] {
+        &self.pools
+    }
+
+    /// Every service as it stands, by [`ServiceId`]; `None` where a number is free or rests.
+    #[must_use]
+    pub fn services(&self) -> &[Option<Arc<StandingService>>] {
+        &self.services
+    }
+
+    /// Every VIP with its ports. The same as before, by pointer, unless it changed.
+    #[must_use]
+    pub fn vips(&self) -> &Arc<[VipEntry]> {
+        &self.vips
+    }
+
+    /// A pool as it stands.
+    #[must_use]
+    pub fn standing_pool(&self, id: PoolId) -> Option<&Arc<StandingPool>> {
+        self.pools.get(id.index())?.as_ref()
+    }
+
+    /// A service as it stands.
+    #[must_use]
+    pub fn standing_service(&self, id: ServiceId) -> Option<&Arc<StandingService>> {
+        self.services.get(id.index())?.as_ref()
+    }
+
+    /// What the brain decides for a service; the places in the decision are those in its list of
+    /// pools. `None` if there is no such service.
+    #[must_use]
+    pub fn decide(&self, service: &str) -> Option<Decision> {
+        let standing = self.standing_service(self.service_id(service)?)?;
+        Some(standing.decide(|id| self.standing_pool(id)))
     }
 
     /// The backend that people call `pool`/`name`.
@@ -135,41 +152,27 @@ impl State {
         Some(BackendKey::new(pool, backend))
     }
 
-    /// What the operator said about a backend.
+    /// What the operator wants of a backend: the stricter of its own state and its pool's.
     #[must_use]
     pub fn admin(&self, key: &BackendKey) -> AdminState {
-        self.admin.get(key).copied().unwrap_or(AdminState::Enabled)
+        self.locate(key)
+            .and_then(|(pool, place)| pool.state.backends.get(place))
+            .map_or(AdminState::Enabled, |backend| backend.admin)
     }
 
-    /// What the operator wants of a backend: the most restrictive of what the configuration says
-    /// of it and its pool, and of what was said since.
-    #[must_use]
-    pub fn admin_of(&self, pool: &config::Pool, backend: &config::Backend) -> AdminState {
-        let configured = match pool.admin_state_of(backend) {
-            config::AdminState::Enabled => AdminState::Enabled,
-            config::AdminState::Draining => AdminState::Draining,
-            config::AdminState::Disabled => AdminState::Disabled,
-        };
-        let said = self.admin(&BackendKey::new(pool, backend));
-        match (configured, said) {
-            (AdminState::Enabled, said) => said,
-            (AdminState::Draining, AdminState::Enabled) => AdminState::Draining,
-            (AdminState::Draining, said) => said,
-            (AdminState::Disabled, _) => AdminState::Disabled,
-        }
-    }
-
-    /// Takes what the operator says about a backend; returns whether it is news.
+    /// Edits the configuration so that it says this of a backend; returns whether it is news.
     pub fn set_admin(&mut self, key: &BackendKey, admin: AdminState) -> bool {
-        if self.admin(key) == admin {
-            return false;
-        }
-        if admin == AdminState::Enabled {
-            self.admin.remove(key);
-        } else {
-            self.admin.insert(key.clone(), admin);
-        }
-        true
+        let mut config = Config::clone(&self.config);
+        let backend = config
+            .pools
+            .iter_mut()
+            .filter(|pool| pool.name == key.pool)
+            .flat_map(|pool| &mut pool.backends)
+            .find(|b| b.address == key.address && b.virtual_network == key.virtual_network);
+        let Some(backend) = backend else { return false };
+        backend.admin_state = standing::configured(admin);
+        // Nothing comes or goes, so that no number is taken and none begins to rest.
+        self.apply(config, Generation(0), Duration::ZERO).is_ok_and(|applied| applied.changed)
     }
 
     /// What probes found of a backend; without a monitor it is always up.
@@ -177,18 +180,41 @@ impl State {
     pub fn health(&self, pool: &config::Pool, key: &BackendKey) -> Health {
         match pool.monitor {
             None => Health::Up,
-            Some(_) => self.health.get(key).copied().unwrap_or(Health::Unknown),
+            Some(_) => self.found(key),
         }
     }
 
+    fn found(&self, key: &BackendKey) -> Health {
+        self.health.get(key).copied().unwrap_or(Health::Unknown)
+    }
+
     /// Takes what probes found; returns whether it is news. A backend that is not configured any
-    /// more is ignored.
+    /// more, or not probed any more, is ignored.
     pub fn set_health(&mut self, key: &BackendKey, health: Health) -> bool {
-        if self.slots.find(key).is_none() || self.health.get(key) == Some(&health) {
+        if self.health.get(key) == Some(&health) {
             return false;
+        }
+        let Some((pool, place)) = self.locate(key) else { return false };
+        let id = pool.id;
+        let is_probed = self.config.pools.iter().any(|p| p.name == key.pool && p.monitor.is_some());
+        let Some(Some(standing)) = self.pools.get_mut(id.index()) else { return false };
+        if !is_probed {
+            return false;
+        }
+        // Whoever made something of the pool as it was holds it, and then this replaces it.
+        if let Some(backend) = Arc::make_mut(standing).state.backends.get_mut(place) {
+            backend.health = health;
         }
         self.health.insert(key.clone(), health);
         true
+    }
+
+    /// The pool of a backend, and the backend's place in it.
+    fn locate(&self, key: &BackendKey) -> Option<(&Arc<StandingPool>, usize)> {
+        let pool = self.standing_pool(self.pool_id(&key.pool)?)?;
+        let identity = Identity::backend(key.virtual_network.as_deref(), key.address);
+        let place = pool.members.iter().position(|member| member.identity == identity)?;
+        Some((pool, place))
     }
 
     /// What probes have found so far.
@@ -199,64 +225,23 @@ impl State {
     /// Whether every backend that has a monitor was probed.
     #[must_use]
     pub fn is_probed(&self) -> bool {
-        self.config.pools.iter().all(|pool| {
-            pool.backends.iter().all(|backend| {
-                self.health(pool, &BackendKey::new(pool, backend)) != Health::Unknown
-            })
-        })
+        let states = self.pools.iter().flatten().flat_map(|pool| &pool.state.backends);
+        states.into_iter().all(|backend| backend.health != Health::Unknown)
     }
 
-    /// Every worker runs at least this generation: what left before it may be used again.
-    pub fn adopted(&mut self, by_all: Generation) {
-        self.slots.adopted(by_all);
+    /// Every worker runs at least the generation `by_all`, and all of them together count `flows`
+    /// live flows for a backend's slot: numbers that nothing means any more may be used again. Call
+    /// it now and then; a call looks at a bounded number of slots. `flows` must be read after
+    /// `by_all` (see [`BackendSlots::adopted`]).
+    pub fn adopted(&mut self, by_all: Generation, flows: impl FnMut(BackendId) -> u64) {
+        self.slots.adopted(by_all, flows);
+        self.service_ids.settle(usize::MAX, |_, &since| since <= by_all);
     }
 
     /// A pool as the brain sees it.
     #[must_use]
     pub fn pool(&self, pool: &config::Pool) -> PoolState {
-        PoolState {
-            threshold: pool.threshold,
-            backends: pool
-                .backends
-                .iter()
-                .map(|backend| {
-                    let key = BackendKey::new(pool, backend);
-                    crate::steer::BackendState {
-                        admin: self.admin_of(pool, backend),
-                        health: self.health(pool, &key),
-                        weight: backend.weight,
-                    }
-                })
-                .collect(),
-        }
+        let standing = self.pool_id(&pool.name).and_then(|id| self.standing_pool(id));
+        standing.map(|pool| pool.state.clone()).unwrap_or_default()
     }
-}
-
-/// Every backend of every pool.
-fn backends(config: &Config) -> impl Iterator<Item = (BackendKey, &config::Backend)> {
-    config.pools.iter().flat_map(|pool| {
-        pool.backends.iter().map(|backend| (BackendKey::new(pool, backend), backend))
-    })
-}
-
-/// Every VIP address and protocol; repeats where services share one.
-fn vips(config: &Config) -> impl Iterator<Item = (IpAddr, config::Protocol)> {
-    config.services.iter().flat_map(|service| &service.vips).map(|vip| (vip.address, vip.protocol))
-}
-
-/// The sections in which two configurations differ that are read at start only.
-fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
-    let mut fixed = Vec::new();
-    let mut check = |differs: bool, section| {
-        if differs {
-            fixed.push(section);
-        }
-    };
-    check(old.appliance.flow_hash_key != new.appliance.flow_hash_key, "appliance.flow_hash_key");
-    check(old.cpu != new.cpu, "[cpu]");
-    check(old.memory != new.memory, "[memory]");
-    check(old.conntrack != new.conntrack, "[conntrack]");
-    check(old.admin != new.admin, "[admin]");
-    check(old.ports != new.ports, "[[port]]");
-    fixed
 }

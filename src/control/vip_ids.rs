@@ -4,10 +4,10 @@
 //! destination. So an id whose VIP is gone rests for as long as the longest-lived entry can, before
 //! another VIP may have it.
 
-use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::stable_ids::StableIds;
 use crate::config::Protocol;
 use crate::id::VipId;
 
@@ -24,75 +24,52 @@ pub struct VipIdsExhausted {
 
 /// The ids in use and at rest.
 #[derive(Clone, Debug)]
-pub struct VipIds {
-    in_use: HashMap<(IpAddr, Protocol), VipId>,
-    resting: VecDeque<(VipId, Duration)>,
-    used: usize,
-    limit: usize,
-}
+pub struct VipIds(StableIds<(IpAddr, Protocol), Duration>);
 
 impl VipIds {
     /// At most `limit` ids (capped at 65,536).
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self {
-            in_use: HashMap::new(),
-            resting: VecDeque::new(),
-            used: 0,
-            limit: limit.min(usize::from(u16::MAX) + 1),
-        }
+        Self(StableIds::new(limit))
     }
 
     /// The id of a VIP, if it has one.
     #[must_use]
     pub fn find(&self, vip: (IpAddr, Protocol)) -> Option<VipId> {
-        self.in_use.get(&vip).copied()
+        self.0.find(&vip).map(VipId)
     }
 
-    /// Gives every one of `vips` an id and lets go of all others'. `now` is any monotonic time.
+    /// Whether so many new VIPs would get an id at `now`, any monotonic time.
+    ///
+    /// # Errors
+    /// [`VipIdsExhausted`]
+    pub fn check_room(&mut self, joined: usize, now: Duration) -> Result<(), VipIdsExhausted> {
+        self.0.settle(usize::MAX, |_, &since| now.saturating_sub(since) >= REST);
+        if joined <= self.0.available() {
+            Ok(())
+        } else {
+            Err(VipIdsExhausted { limit: self.0.limit() })
+        }
+    }
+
+    /// Lets go of the ids of `left`, and gives every one of `joined` one.
     ///
     /// # Errors
     /// [`VipIdsExhausted`]; nothing has changed then.
-    pub fn assign(
+    pub fn change(
         &mut self,
-        vips: &[(IpAddr, Protocol)],
+        left: &[(IpAddr, Protocol)],
+        joined: &[(IpAddr, Protocol)],
         now: Duration,
     ) -> Result<(), VipIdsExhausted> {
-        let mut changed = self.clone();
-        let wanted: std::collections::HashSet<_> = vips.iter().collect();
-        let mut left = Vec::new();
-        changed.in_use.retain(|vip, id| {
-            let stays = wanted.contains(vip);
-            if !stays {
-                left.push(*id);
-            }
-            stays
-        });
-        left.sort_unstable();
-        changed.resting.extend(left.into_iter().map(|id| (id, now)));
-        for vip in vips {
-            if changed.in_use.contains_key(vip) {
-                continue;
-            }
-            let id = changed.take(now).ok_or(VipIdsExhausted { limit: self.limit })?;
-            changed.in_use.insert(*vip, id);
+        self.check_room(joined.len(), now)?;
+        for vip in left {
+            self.0.leave(vip, now);
         }
-        *self = changed;
+        for vip in joined {
+            self.0.join(*vip);
+        }
         Ok(())
-    }
-
-    fn take(&mut self, now: Duration) -> Option<VipId> {
-        if self.used < self.limit {
-            let id = VipId(u16::try_from(self.used).ok()?);
-            self.used += 1;
-            return Some(id);
-        }
-        let &(id, since) = self.resting.front()?;
-        if now.saturating_sub(since) < REST {
-            return None;
-        }
-        self.resting.pop_front();
-        Some(id)
     }
 }
 
@@ -107,14 +84,14 @@ mod tests {
     #[test]
     fn an_id_rests_before_another_vip_has_it() {
         let mut ids = VipIds::new(2);
-        ids.assign(&[vip(1), vip(2)], Duration::ZERO).unwrap();
+        ids.change(&[], &[vip(1), vip(2)], Duration::ZERO).unwrap();
         let second = ids.find(vip(2)).unwrap();
-        ids.assign(&[vip(2)], Duration::from_secs(1)).unwrap();
+        ids.change(&[vip(1)], &[], Duration::from_secs(1)).unwrap();
         assert_eq!(ids.find(vip(2)), Some(second));
         assert_eq!(ids.find(vip(1)), None);
-        assert!(ids.assign(&[vip(2), vip(3)], REST).is_err(), "one second too early");
+        assert!(ids.change(&[vip(2)], &[vip(3)], REST).is_err(), "one second too early");
         assert_eq!(ids.find(vip(2)), Some(second), "a refusal changes nothing");
-        ids.assign(&[vip(2), vip(3)], REST + Duration::from_secs(1)).unwrap();
+        ids.change(&[], &[vip(3)], REST + Duration::from_secs(1)).unwrap();
         assert_eq!(ids.find(vip(3)), Some(VipId(0)));
     }
 
@@ -122,7 +99,8 @@ mod tests {
     fn the_protocol_is_part_of_the_vip() {
         let mut ids = VipIds::new(2);
         let address = IpAddr::from([192, 0, 2, 1]);
-        ids.assign(&[(address, Protocol::Tcp), (address, Protocol::Udp)], Duration::ZERO).unwrap();
+        let both = [(address, Protocol::Tcp), (address, Protocol::Udp)];
+        ids.change(&[], &both, Duration::ZERO).unwrap();
         assert_ne!(ids.find((address, Protocol::Tcp)), ids.find((address, Protocol::Udp)));
     }
 }

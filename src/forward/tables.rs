@@ -64,7 +64,7 @@ impl Tables {
 }
 
 /// What is balanced, as the pipeline sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceTable {
     /// Which pool takes a new flow.
     pub level1: Level1,
@@ -74,8 +74,16 @@ pub struct ServiceTable {
     pub idle_timeout: u32,
 }
 
+impl ServiceTable {
+    /// What stands at a number that no service has.
+    #[must_use]
+    pub fn vacant() -> Self {
+        Self { level1: Level1::Empty, pools: Box::default(), idle_timeout: 0 }
+    }
+}
+
 /// Level 1 of the tables: flow to pool.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Level1 {
     /// No pool takes new flows.
     Empty,
@@ -93,7 +101,7 @@ pub struct PoolTable {
 }
 
 /// One backend, as the pipeline sees it: one cache line with the outer header ready to copy.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct BackendRecord {
     /// Outer headers for this backend: Ethernet, 802.1Q if the port has a VLAN, IPv4 or IPv6. Only
@@ -160,7 +168,7 @@ impl BackendFlags {
 }
 
 /// One port, as the pipeline sees it. Lists are sorted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortRecord {
     /// Its link-layer address. Unicast frames for any other are not ours.
     pub mac: MacAddress,

@@ -7,6 +7,7 @@
 //! table. When a member leaves, its slots go to the others and nearly all other slots stay.
 
 mod allotment;
+mod arena;
 mod hash;
 mod identity;
 mod permutation;
@@ -16,6 +17,7 @@ mod tests;
 
 use std::marker::PhantomData;
 
+pub use arena::{FREE_BYTES_CAP, SlotArena};
 pub use identity::Identity;
 use permutation::Permutation;
 use populate::Candidate;
@@ -109,6 +111,16 @@ impl<T> Maglev<T> {
     }
 }
 
+impl<T> Maglev<T> {
+    /// Gives the memory of a table back to the arena that it was populated in.
+    pub fn give_back(self, arena: &mut SlotArena) {
+        // The table without slots took none.
+        if !self.slots.is_empty() {
+            arena.give_back(self.slots);
+        }
+    }
+}
+
 impl<T> Default for Maglev<T> {
     fn default() -> Self {
         Self::empty()
@@ -155,6 +167,20 @@ impl<T: Copy + Into<u16>> Maglev<T> {
     /// [`MaglevError`] if `table_size` is no prime, if there are more members with a weight than
     /// slots, or if two members (whatever their weights) have the same identity.
     pub fn populate(members: &[Member<T>], table_size: u32) -> Result<Self, MaglevError> {
+        Self::populate_in(&mut SlotArena::default(), members, table_size)
+    }
+
+    /// The same, with memory from an arena. Give the table back with [`Self::give_back`] when
+    /// nobody uses it any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::populate`]; nothing was taken from the arena then.
+    pub fn populate_in(
+        arena: &mut SlotArena,
+        members: &[Member<T>],
+        table_size: u32,
+    ) -> Result<Self, MaglevError> {
         if !is_prime(table_size) {
             return Err(MaglevError::NotPrime(table_size));
         }
@@ -179,10 +205,16 @@ impl<T: Copy + Into<u16>> Maglev<T> {
                 weight: member.weight,
             })
             .collect();
-        let slots = populate::fill(table_size, candidates)
-            .into_iter()
-            .map(|place| sorted[place as usize].owner.into())
-            .collect();
+        if members == 0 {
+            return Ok(Self::empty());
+        }
+        let mut places = std::mem::take(&mut arena.scratch);
+        populate::fill(table_size, candidates, &mut places);
+        let mut slots = arena.take(places.len());
+        for (slot, &place) in slots.iter_mut().zip(&places) {
+            *slot = sorted[place as usize].owner.into();
+        }
+        arena.keep_scratch(places);
         let warning = (members > table_size as usize / 100)
             .then_some(MaglevWarning::Coarse { members, table_size });
         Ok(Self { slots, warning, owner: PhantomData })

@@ -20,18 +20,20 @@ pub(super) struct Candidate {
     pub(super) weight: u32,
 }
 
-/// The place in `candidates` of every slot's owner. Empty if there is no candidate.
+/// Makes `slots` the place in `candidates` of every slot's owner: empty if there is no candidate.
+/// What was in it before does not matter; its memory is used again.
 ///
 /// Turns go by round and, within one, in the order of `candidates`; which round has whose turn is
 /// told in [`allot`]. With equal weights this is the paper's pseudocode 1. The work is
 /// *size* turns of log *n*, and on average *size* · ln *size* steps of the permutations.
-pub(super) fn fill(table_size: u32, mut candidates: Vec<Candidate>) -> Vec<u32> {
+pub(super) fn fill(table_size: u32, mut candidates: Vec<Candidate>, slots: &mut Vec<u32>) {
+    slots.clear();
     let weights: Vec<u32> = candidates.iter().map(|candidate| candidate.weight).collect();
-    let Some(largest) = weights.iter().copied().max() else { return Vec::new() };
+    let Some(largest) = weights.iter().copied().max() else { return };
     let turns = Turns { largest };
     let allotted = allot(&weights, table_size);
 
-    let mut slots = vec![FREE; table_size as usize];
+    slots.resize(table_size as usize, FREE);
     let mut had = vec![0_u32; candidates.len()];
     // Whose turn is next: the earliest round and, within one, the earliest place.
     let mut queue: BinaryHeap<Reverse<(u64, usize)>> = (0..candidates.len())
@@ -58,7 +60,6 @@ pub(super) fn fill(table_size: u32, mut candidates: Vec<Candidate>) -> Vec<u32> 
             PeekMut::pop(turn);
         }
     }
-    slots
 }
 
 #[cfg(test)]
@@ -77,7 +78,10 @@ mod tests {
                 weight: 1,
             })
             .collect();
-        fill(7, candidates)
+        // What was there before does not matter.
+        let mut slots = vec![5; 9];
+        fill(7, candidates, &mut slots);
+        slots
     }
 
     /// The paper's Table 1 and Figure: B0, B1, B2 before, and after B1 has left, when all but the
@@ -107,7 +111,8 @@ mod tests {
     #[test]
     fn equal_permutations_still_fill_the_table() {
         let candidate = Candidate { permutation: Permutation::new(2, 3, 251), weight: 5 };
-        let mut slots = fill(251, vec![candidate; 251]);
+        let mut slots = Vec::new();
+        fill(251, vec![candidate; 251], &mut slots);
         slots.sort_unstable();
         assert!(slots.into_iter().eq(0..251));
     }

@@ -1,6 +1,8 @@
 //! Steering `failover`: the first pool in order that is fit takes all.
 
-use super::pool::PoolState;
+use std::borrow::Borrow;
+
+use super::pool::{AdminState, PoolState};
 
 /// A pool's share of a service's new flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,10 @@ pub enum Reason {
     },
     /// No pool has a backend that is enabled and of weight above 0.
     Empty,
+    /// The operator drains the service: the flows that it has stay, and it takes no new ones.
+    Draining,
+    /// The operator disabled the service: nothing of it is carried.
+    Disabled,
 }
 
 impl Reason {
@@ -60,7 +66,7 @@ impl Reason {
             Self::AtThreshold { pool, .. }
             | Self::BelowThreshold { pool, .. }
             | Self::LastResort { pool, .. } => Some(pool),
-            Self::Empty => None,
+            Self::Empty | Self::Draining | Self::Disabled => None,
         }
     }
 
@@ -88,7 +94,25 @@ impl Reason {
             Self::Empty => "new flows are dropped: no pool has an enabled backend with a weight \
                             above 0; enable one with `lodectl backend enable`"
                 .to_owned(),
+            Self::Draining => "new flows are dropped: the service is draining; `lodectl service \
+                               enable` ends that"
+                .to_owned(),
+            Self::Disabled => "all packets are dropped: the service is disabled; `lodectl service \
+                               enable` ends that"
+                .to_owned(),
         }
+    }
+}
+
+/// Steers a service that the operator wants in this state over `pools`, in order of preference: by
+/// [`failover`] if it is enabled, else nowhere.
+#[must_use]
+pub fn decide<P: Borrow<PoolState>>(admin: AdminState, pools: &[P]) -> Decision {
+    let nowhere = |reason| Decision { quotas: Vec::new(), reason };
+    match admin {
+        AdminState::Enabled => failover(pools),
+        AdminState::Draining => nowhere(Reason::Draining),
+        AdminState::Disabled => nowhere(Reason::Disabled),
     }
 }
 
@@ -103,8 +127,10 @@ impl Reason {
 ///
 /// In each case the pool's flows are shared by its [`eligible`](super::eligible) backends.
 #[must_use]
-pub fn failover(pools: &[PoolState]) -> Decision {
-    let first = |fit: fn(&PoolState) -> bool| pools.iter().enumerate().find(|(_, pool)| fit(pool));
+pub fn failover<P: Borrow<PoolState>>(pools: &[P]) -> Decision {
+    let first = |fit: fn(&PoolState) -> bool| {
+        pools.iter().map(Borrow::borrow).enumerate().find(|(_, pool)| fit(pool))
+    };
     let reason = if let Some((index, pool)) = first(PoolState::reaches_threshold) {
         let (ready, threshold) = (pool.ready_count(), pool.threshold.max(1));
         Reason::AtThreshold { pool: index, ready, threshold }
@@ -123,7 +149,7 @@ pub fn failover(pools: &[PoolState]) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::steer::{AdminState, BackendState, Basis, Health, eligible};
+    use crate::steer::{BackendState, Basis, Health, eligible};
 
     /// A pool with this threshold whose backends are up (`u`), down (`d`), of unknown health
     /// (`?`), healthy but draining (`D`), healthy but disabled (`X`), or of weight 0 (`0`).
@@ -204,6 +230,18 @@ mod tests {
     }
 
     #[test]
+    fn a_service_that_is_not_enabled_has_no_pool() {
+        let pools = [pool(1, "u")];
+        for (admin, reason) in
+            [(AdminState::Draining, Reason::Draining), (AdminState::Disabled, Reason::Disabled)]
+        {
+            assert_eq!(decide(admin, &pools), Decision { quotas: Vec::new(), reason });
+            assert!(reason.sentence(&["web"]).contains("`lodectl service enable`"));
+        }
+        assert_eq!(decide(AdminState::Enabled, &pools), failover(&pools));
+    }
+
+    #[test]
     fn any_state_gives_one_sound_decision() {
         type Input = Vec<(u8, Vec<(u8, u8, u8)>)>;
         bolero::check!().with_type::<Input>().for_each(|input| {
@@ -238,6 +276,7 @@ mod tests {
                     Reason::LastResort { .. } | Reason::Empty => {
                         assert_eq!(passed.usable_count(), 0);
                     }
+                    Reason::Draining | Reason::Disabled => panic!("pools were asked, no service"),
                 }
             }
             for pool in &pools {

@@ -10,7 +10,7 @@
 mod failover;
 mod pool;
 
-pub use failover::{Decision, Quota, Reason, failover};
+pub use failover::{Decision, Quota, Reason, decide, failover};
 pub use pool::{
     AdminState, BackendState, Basis, Eligible, Health, Keeps, PoolState, eligible, keeps,
 };

@@ -181,7 +181,7 @@ impl World {
     pub fn apply(&mut self, text: &str, generation: u64) {
         let (config, _) = config::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
         self.state.apply(config, Generation(generation), Duration::ZERO).unwrap();
-        self.state.adopted(Generation(generation));
+        self.state.adopted(Generation(generation), |_| 0);
         self.publish();
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{admin_state, health, milliseconds, ratio};
+use super::{configured, health, milliseconds, ratio};
 use crate::config::{self, BackendKey};
 use crate::control::compile::Links as _;
 use crate::control::management::Management;
@@ -26,7 +26,7 @@ impl Management {
             BackendState {
                 name: backend.name.clone(),
                 address: backend.address,
-                admin_state: admin_state(self.state.admin_of(pool, backend)),
+                admin_state: configured(pool.admin_state_of(backend)),
                 health: health(self.state.health(pool, &key)),
                 weight: backend.weight,
                 share: slot.and_then(|slot| shares.get(&slot.id).copied()).unwrap_or_default(),

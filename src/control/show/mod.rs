@@ -69,15 +69,6 @@ impl Management {
 }
 
 /// An admin state in the protocol's words.
-pub(super) fn admin_state(state: AdminState) -> reply::AdminState {
-    match state {
-        AdminState::Enabled => reply::AdminState::Enabled,
-        AdminState::Draining => reply::AdminState::Draining,
-        AdminState::Disabled => reply::AdminState::Disabled,
-    }
-}
-
-/// A configured admin state in the protocol's words.
 pub(super) fn configured(state: config::AdminState) -> reply::AdminState {
     match state {
         config::AdminState::Enabled => reply::AdminState::Enabled,

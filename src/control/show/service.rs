@@ -2,7 +2,6 @@
 
 use super::{configured, count, milliseconds, ports, protocol, ratio};
 use crate::config::{self, BackendKey};
-use crate::control::compile::decide;
 use crate::control::management::Management;
 use crate::control::protocol::reply::{
     PoolDetail, PoolState, PoolsReply, ServiceState, ServiceTraffic, ServicesReply, VipState,
@@ -13,19 +12,18 @@ use crate::steer::{self, Basis};
 impl Management {
     pub(super) fn services(&self) -> ServicesReply {
         let config = self.state.config();
-        let pools: Vec<_> = config.pools.iter().map(|pool| self.state.pool(pool)).collect();
         let services = config
             .services
             .iter()
-            .map(|service| {
-                let (_, decision) = decide(config, &pools, service);
+            .filter_map(|service| {
+                let decision = self.state.decide(&service.name)?;
                 let names: Vec<_> = service.pools.iter().map(String::as_str).collect();
                 let total: u32 = decision.quotas.iter().map(|quota| quota.quota).sum();
                 let share = |place: usize| {
                     let own = decision.quotas.iter().filter(|quota| quota.pool == place);
                     ratio(own.map(|quota| u64::from(quota.quota)).sum(), total.into())
                 };
-                ServiceState {
+                Some(ServiceState {
                     name: service.name.clone(),
                     admin_state: configured(service.admin_state),
                     vips: service.vips.iter().map(vip_state).collect(),
@@ -52,7 +50,7 @@ impl Management {
                         .collect(),
                     reason: decision.reason.sentence(&names),
                     traffic: ServiceTraffic::default(),
-                }
+                })
             })
             .collect();
         ServicesReply { services }

@@ -79,7 +79,12 @@ impl Management {
 
     /// The three digests that appliances compare.
     pub(super) fn digests(&self) -> Digests {
-        Digests { configuration: String::new(), inputs: String::new(), tables: self.digest.clone() }
+        let digests = self.compiler.digests(&self.state);
+        Digests {
+            configuration: digests.configuration,
+            inputs: digests.inputs,
+            tables: digests.tables,
+        }
     }
 
     /// What an operator should look at, one sentence each.

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use super::{count, ratio};
-use crate::config::{BackendKey, Pool};
-use crate::control::compile::decide;
+use crate::config::{self, BackendKey, Pool};
 use crate::control::management::Management;
 use crate::control::protocol::reply::{PoolTableState, ServiceTableState, TablesReply};
 use crate::forward::{Level1, PoolTable};
@@ -13,41 +12,38 @@ impl Management {
     pub(super) fn tables(&self) -> TablesReply {
         let config = self.state.config();
         let tables = self.publisher.current();
-        let pools: Vec<_> = config.pools.iter().map(|pool| self.state.pool(pool)).collect();
-        let services =
-            config.services.iter().zip(tables.services.iter()).map(|(service, table)| {
-                let (ids, decision) = decide(config, &pools, service);
-                let names = decision.quotas.iter().filter_map(|quota| {
-                    let pool = config.pools.get(ids.get(quota.pool)?.index())?;
-                    Some(pool.name.clone())
-                });
-                ServiceTableState {
-                    service: service.name.clone(),
-                    level1: match table.level1 {
-                        Level1::Empty => "empty".to_owned(),
-                        Level1::Single(_) => "single".to_owned(),
-                        Level1::Weighted(_) => "weighted".to_owned(),
-                    },
-                    pools: names.collect(),
-                }
-            });
-        let of_pool = |(pool, table): (&Pool, &std::sync::Arc<PoolTable>)| {
+        let of_service = |service: &config::Service| {
+            let table = tables.services.get(self.state.service_id(&service.name)?.index())?;
+            let decision = self.state.decide(&service.name)?;
+            let names = decision.quotas.iter().filter_map(|quota| service.pools.get(quota.pool));
+            Some(ServiceTableState {
+                service: service.name.clone(),
+                level1: match table.level1 {
+                    Level1::Empty => "empty".to_owned(),
+                    Level1::Single(_) => "single".to_owned(),
+                    Level1::Weighted(_) => "weighted".to_owned(),
+                },
+                pools: names.cloned().collect(),
+            })
+        };
+        let of_pool = |pool: &config::Pool| {
+            let table = tables.pools.get(self.state.pool_id(&pool.name)?.index())?;
             let (members, evenness) = self.evenness(pool, table);
-            PoolTableState {
+            Some(PoolTableState {
                 pool: pool.name.clone(),
                 slots: count(table.current.slot_count()),
                 members,
                 evenness,
-            }
+            })
         };
         TablesReply {
             generation: self.publisher.generation().0,
             digests: self.digests(),
             held: count(self.publisher.held()),
-            slot_arrays: 0,
-            slot_arrays_free: 0,
-            services: services.collect(),
-            pools: config.pools.iter().zip(tables.pools.iter()).map(of_pool).collect(),
+            slot_arrays: count(self.compiler.arena().held()),
+            slot_arrays_free: count(self.compiler.arena().free()),
+            services: config.services.iter().filter_map(of_service).collect(),
+            pools: config.pools.iter().filter_map(of_pool).collect(),
         }
     }
 
