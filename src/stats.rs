@@ -8,13 +8,25 @@
 //! together may be apart by the burst that is under way. Over a worker at rest it is exact, and then
 //! [`StatsSnapshot::conservation`] holds.
 
+mod histogram;
+mod totals;
+mod view;
+
 use std::marker::PhantomData;
-use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::id::{BackendId, Family};
+pub use histogram::Histogram;
+pub use totals::{FlowTotals, RuntimeTotals, Totals};
+pub use view::{BackendTotals, Imbalance, ServiceTotals, StatsSnapshot, StatsView};
+
+use crate::id::{BackendId, Family, PORT_CAP, PortId, ServiceId};
 use crate::padded::Padded;
+use histogram::HistogramCells;
+use totals::{Cells, FlowCells, RuntimeCells};
+
+/// Services that are counted: those with a [`ServiceId`] below it.
+pub const SERVICE_CAP: usize = 16_384;
 
 /// What drops are counted by: `forward::DropReason`, which this module must not know.
 pub trait Reason: Copy {
@@ -46,90 +58,6 @@ impl Counter {
     }
 }
 
-macro_rules! totals {
-    ($cells:ident, $(#[$title:meta])* $totals:ident { $($(#[$doc:meta])* $name:ident,)+ }) => {
-        #[derive(Debug, Default)]
-        struct $cells {
-            $($name: Counter,)+
-        }
-
-        impl $cells {
-            fn read(&self) -> $totals {
-                $totals { $($name: self.$name.read(),)+ }
-            }
-        }
-
-        $(#[$title])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $totals {
-            $($(#[$doc])* pub $name: u64,)+
-        }
-
-        impl AddAssign for $totals {
-            fn add_assign(&mut self, other: Self) {
-                $(self.$name = self.$name.wrapping_add(other.$name);)+
-            }
-        }
-    };
-}
-
-totals! {
-    Cells,
-    /// What a worker has counted since it started, but for drops, flows and backends.
-    Totals {
-        /// Frames received from ports.
-        rx_packets,
-        /// Their bytes, without the frame check sequence.
-        rx_bytes,
-        /// Frames that ports took for sending: encapsulated, replies and originated ones.
-        tx_packets,
-        /// Their bytes, without the frame check sequence.
-        tx_bytes,
-        /// Frames that management made and this worker was given to send.
-        originated,
-        /// Received frames that were turned into an answer (ARP, neighbour advertisement, echo reply).
-        replies,
-        /// Received frames that went to management.
-        punted,
-        /// Polls that found frames.
-        bursts,
-        /// Polls that found nothing.
-        empty_polls,
-        /// Times that a burst was offered to a port again, since it had not taken all of it.
-        tx_retries,
-    }
-}
-
-totals! {
-    FlowCells,
-    /// What a worker has counted of the flows of one family.
-    FlowTotals {
-        /// Packets whose flow had an entry that they could follow.
-        hits,
-        /// Decisions for a TCP SYN, or for a packet of another protocol without an entry: as a rule
-        /// the flow's first, but every one of a flow that found no room.
-        new,
-        /// TCP packets other than a SYN without an entry: decided by the tables.
-        unverified,
-        /// Decisions that found no room for an entry, so that the tables decide about the flow's
-        /// next packet as well, which then counts again.
-        refused,
-        /// Entries that were removed since they had been silent too long, by ageing or to make
-        /// room.
-        expired,
-        /// Gauge: entries now.
-        entries,
-    }
-}
-
-impl Totals {
-    /// Polls in all.
-    #[must_use]
-    pub const fn polls(&self) -> u64 {
-        self.bursts.wrapping_add(self.empty_polls)
-    }
-}
-
 /// Counters by number, on cache lines that nothing else shares.
 #[derive(Debug)]
 struct Row(Box<[Padded<[Counter; Self::CHUNK]>]>);
@@ -152,39 +80,72 @@ impl Row {
     }
 }
 
-/// Counters of one backend, and their places in a group of four: half a cache line.
-const BACKEND_PACKETS: usize = 0;
-const BACKEND_BYTES: usize = 1;
-const BACKEND_NEW_FLOWS: usize = 2;
-const BACKEND_FLOWS: usize = 3;
-const BACKEND_STRIDE: usize = 4;
+/// The places of one thing's counters in its group of four: half a cache line.
+#[derive(Debug)]
+struct Group {
+    packets: usize,
+    bytes: usize,
+    new_flows: usize,
+    flows: usize,
+    stride: usize,
+}
+
+const BACKEND: Group = Group { packets: 0, bytes: 1, new_flows: 2, flows: 3, stride: 4 };
+/// The fourth is spare: an entry of the connection table does not know its service.
+const SERVICE: Group = BACKEND;
 
 /// Written by: the worker. Read by: management.
 #[derive(Debug)]
 struct Block {
     cells: Padded<Cells>,
+    runtime: Padded<RuntimeCells>,
+    latency: Padded<HistogramCells>,
     /// By [`Family`].
     flows: [Padded<FlowCells>; 2],
     generation: Padded<Counter>,
+    /// By [`PortId`].
+    port_rx: Padded<[Counter; PORT_CAP]>,
     dropped: Row,
     backends: Row,
     backend_capacity: usize,
+    services: Row,
+    /// One more than the largest service that anything was counted for: a snapshot reads no further.
+    service_count: Counter,
 }
 
 /// The two ends of a new worker's counters, all zero: `backend_capacity` is the number of
-/// [`BackendId`]s it counts by; it drops silently what is counted for others.
+/// [`BackendId`]s it counts by; it drops silently what is counted for others, and for services from
+/// [`SERVICE_CAP`] on.
 #[must_use]
 pub fn worker<R: Reason>(backend_capacity: usize) -> (WorkerCounters<R>, StatsView<R>) {
     let block = Arc::new(Block {
         cells: Padded::default(),
+        runtime: Padded::default(),
+        latency: Padded::default(),
         flows: [Padded::default(), Padded::default()],
         generation: Padded::default(),
+        port_rx: Padded::default(),
         dropped: Row::new(R::COUNT),
-        backends: Row::new(backend_capacity.saturating_mul(BACKEND_STRIDE)),
+        backends: Row::new(backend_capacity.saturating_mul(BACKEND.stride)),
         backend_capacity,
+        services: Row::new(SERVICE_CAP * SERVICE.stride),
+        service_count: Counter::default(),
     });
     let counters = WorkerCounters { block: Arc::clone(&block), reason: PhantomData };
     (counters, StatsView { block, reason: PhantomData })
+}
+
+/// Cycles of one burst by stage; [`RuntimeTotals`] says what belongs to each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BurstCycles {
+    /// Of receiving it.
+    pub receive: u64,
+    /// Of classifying and hashing it.
+    pub classify: u64,
+    /// Of deciding and encapsulating it.
+    pub decide: u64,
+    /// Of sending it.
+    pub transmit: u64,
 }
 
 /// The worker's end: the only writer, hence neither `Clone` nor usable without `&mut`.
@@ -208,6 +169,14 @@ impl<R: Reason> WorkerCounters<R> {
         }
     }
 
+    /// Of a poll's frames so many came from this port.
+    #[inline]
+    pub fn add_port_rx(&mut self, port: PortId, packets: u64) {
+        if let Some(counter) = self.block.port_rx.get(port.index()) {
+            counter.add(packets);
+        }
+    }
+
     /// A port took frames for sending.
     #[inline]
     pub fn add_tx(&mut self, packets: u64, bytes: u64) {
@@ -219,6 +188,66 @@ impl<R: Reason> WorkerCounters<R> {
     #[inline]
     pub fn add_tx_retries(&mut self, retries: u64) {
         self.block.cells.tx_retries.add(retries);
+    }
+
+    /// A port did not take all of a burst in the end.
+    #[inline]
+    pub fn add_tx_full_burst(&mut self) {
+        self.block.cells.tx_full_bursts.add(1);
+    }
+
+    /// Other workers handed over packets. Each is transmitted, dropped, punted or handed on
+    /// afterwards.
+    #[inline]
+    pub fn add_handed_in(&mut self, packets: u64) {
+        self.block.cells.handed_in.add(packets);
+    }
+
+    /// Packets were handed over to another worker, which took them.
+    #[inline]
+    pub fn add_handed_out(&mut self, packets: u64) {
+        self.block.cells.handed_out.add(packets);
+    }
+
+    /// So many buckets were visited for a job.
+    #[inline]
+    pub fn add_job_buckets(&mut self, buckets: u64) {
+        self.block.cells.job_buckets.add(buckets);
+    }
+
+    /// A received burst is done.
+    #[inline]
+    pub fn add_burst_cycles(&mut self, cycles: BurstCycles) {
+        self.add_stages(cycles);
+        let BurstCycles { classify, decide, transmit, .. } = cycles;
+        self.block.latency.record(classify.wrapping_add(decide).wrapping_add(transmit));
+    }
+
+    /// Packets that others handed over are done: no received burst, so no latency.
+    #[inline]
+    pub fn add_handed_cycles(&mut self, cycles: BurstCycles) {
+        self.add_stages(cycles);
+    }
+
+    #[inline]
+    fn add_stages(&mut self, cycles: BurstCycles) {
+        let runtime = &self.block.runtime;
+        runtime.receive.add(cycles.receive);
+        runtime.classify.add(cycles.classify);
+        runtime.decide.add(cycles.decide);
+        runtime.transmit.add(cycles.transmit);
+    }
+
+    /// The rest of a round that brought something.
+    #[inline]
+    pub fn add_other_cycles(&mut self, cycles: u64) {
+        self.block.runtime.other.add(cycles);
+    }
+
+    /// A round that brought nothing.
+    #[inline]
+    pub fn add_idle_cycles(&mut self, cycles: u64) {
+        self.block.runtime.idle.add(cycles);
     }
 
     /// Management handed over frames to send. They are sent or dropped afterwards, as any other.
@@ -253,18 +282,18 @@ impl<R: Reason> WorkerCounters<R> {
         self.flows(family).hits.add(1);
     }
 
-    /// A flow to this backend was decided anew.
+    /// A flow of this service to this backend was decided anew.
     #[inline]
-    pub fn new_flow(&mut self, family: Family, backend: BackendId) {
+    pub fn new_flow(&mut self, family: Family, service: ServiceId, backend: BackendId) {
         self.flows(family).new.add(1);
-        self.add_new_flow(backend);
+        self.add_new_flow(service, backend);
     }
 
     /// A TCP packet other than a SYN had no entry; the tables chose this backend.
     #[inline]
-    pub fn unverified_flow(&mut self, family: Family, backend: BackendId) {
+    pub fn unverified_flow(&mut self, family: Family, service: ServiceId, backend: BackendId) {
         self.flows(family).unverified.add(1);
-        self.add_new_flow(backend);
+        self.add_new_flow(service, backend);
     }
 
     /// A flow found no room.
@@ -277,6 +306,12 @@ impl<R: Reason> WorkerCounters<R> {
     #[inline]
     pub fn expired_flow(&mut self, family: Family) {
         self.flows(family).expired.add(1);
+    }
+
+    /// An entry was removed since management asked for it.
+    #[inline]
+    pub fn removed_flow(&mut self, family: Family) {
+        self.flows(family).removed.add(1);
     }
 
     /// The family's table now has this many entries.
@@ -295,19 +330,45 @@ impl<R: Reason> WorkerCounters<R> {
     }
 
     #[inline]
-    fn add_new_flow(&mut self, backend: BackendId) {
-        if let Some(counter) = self.backend(backend, BACKEND_NEW_FLOWS) {
+    fn add_new_flow(&mut self, service: ServiceId, backend: BackendId) {
+        if let Some(counter) = self.backend(backend, BACKEND.new_flows) {
             counter.add(1);
         }
+        if let Some(counter) = self.service(service, SERVICE.new_flows) {
+            counter.add(1);
+        }
+    }
+
+    /// Packets of this service were encapsulated; `bytes` are their lengths by their own IP headers.
+    #[inline]
+    pub fn add_service(&mut self, service: ServiceId, packets: u64, bytes: u64) {
+        if let Some(counter) = self.service(service, SERVICE.packets) {
+            counter.add(packets);
+        }
+        if let Some(counter) = self.service(service, SERVICE.bytes) {
+            counter.add(bytes);
+        }
+    }
+
+    #[inline]
+    fn service(&self, service: ServiceId, which: usize) -> Option<&Counter> {
+        if service.index() >= SERVICE_CAP {
+            return None;
+        }
+        let count = u64::from(service.0) + 1;
+        if count > self.block.service_count.read() {
+            self.block.service_count.set(count);
+        }
+        self.block.services.counter(service.index() * SERVICE.stride + which)
     }
 
     /// Packets were encapsulated to a backend; `bytes` are their lengths by their own IP headers.
     #[inline]
     pub fn add_backend(&mut self, backend: BackendId, packets: u64, bytes: u64) {
-        if let Some(counter) = self.backend(backend, BACKEND_PACKETS) {
+        if let Some(counter) = self.backend(backend, BACKEND.packets) {
             counter.add(packets);
         }
-        if let Some(counter) = self.backend(backend, BACKEND_BYTES) {
+        if let Some(counter) = self.backend(backend, BACKEND.bytes) {
             counter.add(bytes);
         }
     }
@@ -315,7 +376,7 @@ impl<R: Reason> WorkerCounters<R> {
     /// A flow to this backend is tracked from now on.
     #[inline]
     pub fn open_flow(&mut self, backend: BackendId) {
-        if let Some(counter) = self.backend(backend, BACKEND_FLOWS) {
+        if let Some(counter) = self.backend(backend, BACKEND.flows) {
             counter.add(1);
         }
     }
@@ -323,7 +384,7 @@ impl<R: Reason> WorkerCounters<R> {
     /// A flow to this backend is not tracked any more. Never below zero.
     #[inline]
     pub fn close_flow(&mut self, backend: BackendId) {
-        if let Some(counter) = self.backend(backend, BACKEND_FLOWS) {
+        if let Some(counter) = self.backend(backend, BACKEND.flows) {
             counter.set(counter.read().saturating_sub(1));
         }
     }
@@ -339,164 +400,8 @@ impl<R: Reason> WorkerCounters<R> {
         if backend.index() >= self.block.backend_capacity {
             return None;
         }
-        self.block.backends.counter(backend.index() * BACKEND_STRIDE + which)
+        self.block.backends.counter(backend.index() * BACKEND.stride + which)
     }
-}
-
-/// Management's end.
-#[derive(Debug)]
-pub struct StatsView<R> {
-    block: Arc<Block>,
-    reason: PhantomData<fn(R)>,
-}
-
-impl<R> Clone for StatsView<R> {
-    fn clone(&self) -> Self {
-        Self { block: Arc::clone(&self.block), reason: PhantomData }
-    }
-}
-
-impl<R: Reason> StatsView<R> {
-    /// All counters as they are now.
-    #[must_use]
-    pub fn snapshot(&self) -> StatsSnapshot<R> {
-        StatsSnapshot {
-            totals: self.block.cells.read(),
-            ipv4: self.block.flows[0].read(),
-            ipv6: self.block.flows[1].read(),
-            generation: self.generation(),
-            dropped: (0..R::COUNT).map(|reason| self.block.dropped.read(reason)).collect(),
-            backends: (0..self.block.backend_capacity).map(|place| self.at(place)).collect(),
-            reason: PhantomData,
-        }
-    }
-
-    /// The number of the tables that the worker uses.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.block.generation.read()
-    }
-
-    /// One backend's counters; zeros beyond the capacity.
-    #[must_use]
-    pub fn backend(&self, backend: BackendId) -> BackendTotals {
-        if backend.index() < self.block.backend_capacity {
-            self.at(backend.index())
-        } else {
-            BackendTotals::default()
-        }
-    }
-
-    fn at(&self, place: usize) -> BackendTotals {
-        let read = |which| self.block.backends.read(place * BACKEND_STRIDE + which);
-        BackendTotals {
-            packets: read(BACKEND_PACKETS),
-            bytes: read(BACKEND_BYTES),
-            new_flows: read(BACKEND_NEW_FLOWS),
-            flows: read(BACKEND_FLOWS),
-        }
-    }
-}
-
-/// What a worker has counted for one slot of backends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BackendTotals {
-    /// Packets encapsulated to it.
-    pub packets: u64,
-    /// Bytes of these packets by their own IP headers: neither link layer nor outer header.
-    pub bytes: u64,
-    /// How often it was chosen: once a flow, but for each packet of a flow that found no room.
-    pub new_flows: u64,
-    /// Gauge: flows to it that are tracked now.
-    pub flows: u64,
-}
-
-impl AddAssign for BackendTotals {
-    fn add_assign(&mut self, other: Self) {
-        self.packets = self.packets.wrapping_add(other.packets);
-        self.bytes = self.bytes.wrapping_add(other.bytes);
-        self.new_flows = self.new_flows.wrapping_add(other.new_flows);
-        self.flows = self.flows.wrapping_add(other.flows);
-    }
-}
-
-/// The counters of a worker, or the sum of several, as plain numbers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatsSnapshot<R> {
-    /// All but drops and backends.
-    pub totals: Totals,
-    /// IPv4 flows.
-    pub ipv4: FlowTotals,
-    /// IPv6 flows.
-    pub ipv6: FlowTotals,
-    /// The number of the tables in use; of several workers the oldest.
-    pub generation: u64,
-    dropped: Vec<u64>,
-    backends: Vec<BackendTotals>,
-    reason: PhantomData<fn(R)>,
-}
-
-impl<R: Reason> StatsSnapshot<R> {
-    /// Frames dropped for this reason.
-    #[must_use]
-    pub fn dropped(&self, reason: R) -> u64 {
-        self.dropped.get(reason.index()).copied().unwrap_or_default()
-    }
-
-    /// Frames dropped for any reason.
-    #[must_use]
-    pub fn dropped_total(&self) -> u64 {
-        self.dropped.iter().fold(0, |sum, &packets| sum.wrapping_add(packets))
-    }
-
-    /// One backend's counters; zeros beyond the capacity.
-    #[must_use]
-    pub fn backend(&self, backend: BackendId) -> BackendTotals {
-        self.backends.get(backend.index()).copied().unwrap_or_default()
-    }
-
-    /// Adds another worker's counters.
-    pub fn add(&mut self, other: &Self) {
-        self.totals += other.totals;
-        self.ipv4 += other.ipv4;
-        self.ipv6 += other.ipv6;
-        self.generation = self.generation.min(other.generation);
-        for (sum, packets) in self.dropped.iter_mut().zip(&other.dropped) {
-            *sum = sum.wrapping_add(*packets);
-        }
-        if self.backends.len() < other.backends.len() {
-            self.backends.resize(other.backends.len(), BackendTotals::default());
-        }
-        for (sum, totals) in self.backends.iter_mut().zip(&other.backends) {
-            *sum += *totals;
-        }
-    }
-
-    /// Checks that every frame is accounted for: received + originated = transmitted + dropped +
-    /// punted. Replies are received and transmitted, and count as both.
-    ///
-    /// # Errors
-    ///
-    /// [`Imbalance`] if a frame was lost or counted twice, or if the worker was amid a burst.
-    pub fn conservation(&self) -> Result<(), Imbalance> {
-        let Totals { rx_packets, originated, tx_packets, punted, .. } = self.totals;
-        let came = rx_packets.wrapping_add(originated);
-        let went = tx_packets.wrapping_add(self.dropped_total()).wrapping_add(punted);
-        if came == went { Ok(()) } else { Err(Imbalance { came, went }) }
-    }
-}
-
-/// Frames that came and frames that went are not the same number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{came} frames received or originated, but {went} transmitted, dropped or punted; \
-     if the difference stays while no traffic flows, a counter is wrong"
-)]
-pub struct Imbalance {
-    /// Received and originated.
-    pub came: u64,
-    /// Transmitted, dropped and punted.
-    pub went: u64,
 }
 
 #[cfg(test)]

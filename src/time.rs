@@ -28,6 +28,38 @@ impl Tick {
     }
 }
 
+/// What a worker's loop reads time from. It is an argument, so that tests have a time of their own.
+pub trait TimeSource {
+    /// A count of cycles that never goes back.
+    fn cycles(&mut self) -> u64;
+
+    /// The tick at a count.
+    fn tick(&self, cycles: u64) -> Tick;
+}
+
+impl<T: TimeSource> TimeSource for &mut T {
+    #[inline]
+    fn cycles(&mut self) -> u64 {
+        (**self).cycles()
+    }
+
+    #[inline]
+    fn tick(&self, cycles: u64) -> Tick {
+        (**self).tick(cycles)
+    }
+}
+
+/// A time that stands still.
+impl TimeSource for Tick {
+    fn cycles(&mut self) -> u64 {
+        0
+    }
+
+    fn tick(&self, _cycles: u64) -> Tick {
+        *self
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,8 +25,10 @@ const MBUF_COUNT: u32 = 8_191;
 /// Frames that a ring holds.
 const RING_ROOM: usize = 1_023;
 
-type AppWorker =
-    Worker<PooledQueues, &'static mut [Ipv4Bucket], &'static mut [Ipv6Bucket], HardwarePrefetch>;
+type AppWorker = Worker<
+    PooledQueues,
+    Forwarder<&'static mut [Ipv4Bucket], &'static mut [Ipv6Bucket], HardwarePrefetch>,
+>;
 
 /// The far ends of the worker's two ports.
 struct Peer {

@@ -25,6 +25,7 @@ fn each_fixture_gets_its_verdict_and_leaves_as_it_should() {
             Verdict::Reply => Expected::Answered(buf.bytes().to_vec()),
             Verdict::Punt(reason) => Expected::Punted(reason, buf.bytes().to_vec()),
             Verdict::Drop(reason) => Expected::Dropped(reason),
+            Verdict::Handoff(..) => panic!("nothing is handed over yet"),
         };
         assert_eq!(seen, fixture.expected, "{}", fixture.words);
     }
@@ -91,6 +92,7 @@ fn check(frame: &[u8], verdict: Verdict, out: &[u8], words: &str) {
             assert!(out.len() <= lodestone::forward::PUNT_CAP, "{words}");
         }
         Verdict::Drop(_) => {}
+        Verdict::Handoff(..) => panic!("nothing is handed over yet"),
     }
 }
 

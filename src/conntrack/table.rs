@@ -207,6 +207,45 @@ impl<B: Bucket, S: DerefMut<Target = [B]>> FlowTable<B, S> {
         from.checked_add(buckets).filter(|next| *next < self.bucket_count())
     }
 
+    /// Forgets the live entries of at most `buckets` buckets from bucket `from` on that `unwanted`
+    /// wants gone, shows each to `removed`, and returns where to go on; `None` at the end of the
+    /// table. What has expired is left to [`Self::age`], which counts it.
+    pub fn sweep(
+        &mut self,
+        from: usize,
+        buckets: usize,
+        now: Tick,
+        mut unwanted: impl FnMut(&B::Key, Flow) -> bool,
+        mut removed: impl FnMut(Flow),
+    ) -> Option<usize> {
+        let next = from.saturating_add(buckets);
+        for bucket in from..next.min(self.bucket_count()) {
+            // Below the number of buckets, which is a `u32`.
+            let Ok(bucket) = u32::try_from(bucket) else { break };
+            for entry in 0..B::ENTRIES {
+                let slot = Slot { bucket, entry };
+                let is_unwanted = self.entry(slot).is_some_and(|entry| {
+                    let live = entry.flow().filter(|flow| !flow.is_expired(now));
+                    live.is_some_and(|flow| unwanted(entry.key(), flow))
+                });
+                if is_unwanted && let Some(flow) = self.vacate(slot) {
+                    self.counters.removed += 1;
+                    removed(flow);
+                }
+            }
+        }
+        Some(next).filter(|next| *next < self.bucket_count())
+    }
+
+    /// Brings at most `buckets` buckets from bucket `from` on into the cache, for a later
+    /// [`Self::scan`] or [`Self::sweep`].
+    #[inline]
+    pub fn prefetch_buckets<P: Prefetch>(&self, from: usize, buckets: usize) {
+        for bucket in self.buckets.iter().take(self.bucket_count()).skip(from).take(buckets) {
+            P::prefetch(bucket);
+        }
+    }
+
     /// The entry of `key`, expired or not.
     #[inline]
     fn locate(&self, key: &B::Key, home: u32) -> Option<(Slot, Flow)> {

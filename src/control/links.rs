@@ -83,9 +83,9 @@ impl NeighbourLinks {
     }
 
     /// Does what is due at `now`; returns whether a next hop's link-layer address changed.
-    pub fn tick(&mut self, now: Duration, ports: &dyn Ports, workers: &[WorkerRemote]) -> bool {
+    pub fn tick(&mut self, now: Duration, ports: &dyn Ports, workers: &mut [WorkerRemote]) -> bool {
         let mut changed = false;
-        for worker in workers {
+        for worker in &mut *workers {
             for frame in (0..FRAMES_A_TICK).map_while(|_| worker.mailbox.next_punted()) {
                 changed |= self.hear(&frame, now);
             }
@@ -99,7 +99,7 @@ impl NeighbourLinks {
             self.poll_at = poll.next;
             for originated in poll.frames {
                 let frame = Frame::new(originated.port, &originated.frame);
-                let sent = frame.zip(workers.first());
+                let sent = frame.zip(workers.first_mut());
                 if !sent.is_some_and(|(frame, worker)| worker.mailbox.send(frame)) {
                     // Worker 0 does not poll; the resolver asks again.
                     tracing::debug!(port = %originated.port, "a neighbour frame was not taken");

@@ -17,6 +17,7 @@ use super::adoption::Adoption;
 use super::compile::Compiler;
 use super::links::NeighbourLinks;
 use super::ports::{Ports, WorkerRemote};
+use super::protocol::Request;
 use super::state::{ApplyError, State};
 use crate::config::{self, BackendKey, Config};
 use crate::forward::Tables;
@@ -85,6 +86,7 @@ pub struct Management {
     pub(super) adoption: Adoption,
     pub(super) probes: super::show::Probes,
     pub(super) drains: super::drains::Drains,
+    pub(super) jobs: super::jobs::Jobs,
     /// How often management started again after a panic.
     pub(super) restarts: u32,
     admin: Arc<Server>,
@@ -141,6 +143,7 @@ impl Management {
             adoption: Adoption::default(),
             probes: super::show::Probes::default(),
             drains: super::drains::Drains::default(),
+            jobs: super::jobs::Jobs::default(),
             restarts: 0,
             admin: Arc::new(admin),
             stop: Arc::default(),
@@ -219,12 +222,12 @@ impl Management {
                 Some(report) = reports.recv() => self.report(report),
                 () = sleep_until(next_tick) => {
                     self.tick();
-                    let pause = if self.adoption.is_idle() { TICK } else { ADOPTION_TICK };
+                    let pause = if self.is_awaited() { ADOPTION_TICK } else { TICK };
                     next_tick = tokio::time::Instant::now() + pause;
                 }
             }
             self.publish_if_due();
-            if !self.adoption.is_idle() {
+            if self.is_awaited() {
                 next_tick = next_tick.min(tokio::time::Instant::now() + ADOPTION_TICK);
             }
         }
@@ -246,8 +249,14 @@ impl Management {
     fn command(&mut self, command: Command, supervisor: &mut Supervisor) {
         let Command { request, peer, reply } = command;
         if !request.is_change() {
-            // Who asked may have gone.
-            let _ = reply.send(self.show(&request));
+            match request {
+                Request::ShowFlows(params) => self.ask_flows(&params, reply),
+                Request::ExplainFlow(params) => self.ask_explain(&params, reply),
+                request => {
+                    // Who asked may have gone.
+                    let _ = reply.send(self.show(&request));
+                }
+            }
             return;
         }
         let outcome = self.change(&request, supervisor);
@@ -301,7 +310,7 @@ impl Management {
 
     fn tick(&mut self) {
         let now = self.now();
-        if self.neighbours.tick(now, self.ports.as_ref(), &self.workers) {
+        if self.neighbours.tick(now, self.ports.as_ref(), &mut self.workers) {
             self.dirty = self.dirty.max(Dirty::Neighbours);
         }
         // First what all have adopted, then what they still count (`BackendSlots::adopted`).
@@ -314,6 +323,7 @@ impl Management {
         self.compiler.reclaim();
         let workers = u16::try_from(self.workers.len()).unwrap_or(u16::MAX);
         self.adoption.settle(&self.publisher, workers, now);
+        self.answer_jobs();
     }
 
     /// Notes which backends drain from now on, and which do not any more.
@@ -334,6 +344,11 @@ impl Management {
     /// The next tables differ in more than next hops.
     pub(super) fn mark_changed(&mut self) {
         self.dirty = Dirty::Now;
+    }
+
+    /// Whether somebody waits for the workers.
+    fn is_awaited(&self) -> bool {
+        !self.adoption.is_idle() || !self.jobs.is_idle()
     }
 
     /// Whether the workers can know all there is.

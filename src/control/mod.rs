@@ -12,6 +12,7 @@ mod difference;
 mod digest;
 mod drains;
 pub mod explain;
+mod jobs;
 mod links;
 mod management;
 pub mod neighbours;

@@ -64,8 +64,10 @@ pub struct WorkerRemote {
     pub core: usize,
     /// IPv4 and IPv6 flows that it can track.
     pub capacity: (usize, usize),
+    /// Cycles a second of the counter by which its cycles are counted: the same for all workers.
+    pub cycles_per_second: u64,
     /// Its counters.
     pub stats: StatsView<DropReason>,
-    /// The frames it punts and sends.
+    /// The frames it punts and sends, and its jobs.
     pub mailbox: MailboxRemote,
 }

@@ -44,6 +44,12 @@ impl<K: Eq + Hash, R> StableIds<K, R> {
         self.in_use.get(key).copied()
     }
 
+    /// Whose number it is. It looks at all of them.
+    #[must_use]
+    pub fn key(&self, number: u16) -> Option<&K> {
+        self.in_use.iter().find(|(_, own)| **own == number).map(|(key, _)| key)
+    }
+
     /// The length of an array by number: one more than the largest that was ever given out.
     #[must_use]
     pub fn count(&self) -> usize {

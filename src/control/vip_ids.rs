@@ -39,6 +39,12 @@ impl VipIds {
         self.0.find(&vip).map(VipId)
     }
 
+    /// The VIP that has an id.
+    #[must_use]
+    pub fn vip(&self, id: VipId) -> Option<(IpAddr, Protocol)> {
+        self.0.key(id.0).copied()
+    }
+
     /// Whether so many new VIPs would get an id at `now`, any monotonic time.
     ///
     /// # Errors

@@ -12,13 +12,13 @@ use crate::config::{Config, Idle};
 use crate::conntrack::{Bucket, Conntrack, Ipv4Bucket, Ipv6Bucket};
 use crate::control::{BACKEND_CAP, WorkerRemote};
 use crate::dpdk::{
-    Clock, Eal, HardwarePrefetch, PooledQueues, ThreadRegistration, cycles, zeroed_storage,
+    Clock, Eal, HardwarePrefetch, PooledQueues, ThreadRegistration, tsc_hz, zeroed_storage,
 };
 use crate::forward::{Forwarder, Tables};
 use crate::id::WorkerId;
 use crate::snapshot::Reader;
 use crate::stats;
-use crate::worker::{Worker, mailbox};
+use crate::worker::{Worker, mailbox, mesh};
 
 /// Frames that wait between a worker and management, in each direction.
 const MAILBOX_CAP: usize = 256;
@@ -47,8 +47,10 @@ impl Drop for Handles {
     }
 }
 
-type AppWorker =
-    Worker<PooledQueues, &'static mut [Ipv4Bucket], &'static mut [Ipv6Bucket], HardwarePrefetch>;
+type AppWorker = Worker<
+    PooledQueues,
+    Forwarder<&'static mut [Ipv4Bucket], &'static mut [Ipv6Bucket], HardwarePrefetch>,
+>;
 
 /// Starts one thread a worker, each on its core and registered with EAL; returns when all poll.
 pub(super) fn spawn(
@@ -63,16 +65,27 @@ pub(super) fn spawn(
     let (started, all_started) = bounded(config.cpu.workers.len().max(1));
     let mut remotes = Vec::new();
     let mut handles = Handles { stop: Arc::clone(&stop), threads: Vec::new() };
-    for (((id, core), queues), reader) in numbered(config).zip(queues).zip(readers) {
+    let cycles_per_second = tsc_hz(eal);
+    let peers = mesh(u16::try_from(config.cpu.workers.len()).unwrap_or(u16::MAX));
+    let ends = queues.into_iter().zip(readers).zip(peers);
+    for ((id, core), ((queues, reader), peers)) in numbered(config).zip(ends) {
         let ipv4 = zeroed_storage(Ipv4Bucket::count_for(config.conntrack.ipv4_flows))?;
         let ipv6 = zeroed_storage(Ipv6Bucket::count_for(config.conntrack.ipv6_flows))?;
         let conntrack = Conntrack::new(ipv4, ipv6);
         let capacity = (conntrack.ipv4.capacity(), conntrack.ipv6.capacity());
         let (counters, view) = stats::worker(BACKEND_CAP);
         let (mailbox, remote) = mailbox(MAILBOX_CAP);
-        remotes.push(WorkerRemote { id, core, capacity, stats: view, mailbox: remote });
+        remotes.push(WorkerRemote {
+            id,
+            core,
+            capacity,
+            cycles_per_second,
+            stats: view,
+            mailbox: remote,
+        });
         let worker: AppWorker =
-            Worker::new(id, queues, Forwarder::new(conntrack), reader, counters, mailbox);
+            Worker::new(id, queues, Forwarder::new(conntrack), reader, counters, mailbox)
+                .with_peers(peers);
         let (stop, started) = (Arc::clone(&stop), started.clone());
         let thread = std::thread::Builder::new()
             .name(format!("worker-{id}"))
@@ -118,12 +131,8 @@ fn run(
     if registration.is_none() {
         return;
     }
-    worker.run(
-        stop,
-        || clock.tick(cycles()),
-        || match idle {
-            Idle::Spin => std::hint::spin_loop(),
-            Idle::Yield => std::thread::yield_now(),
-        },
-    );
+    worker.run(stop, *clock, || match idle {
+        Idle::Spin => std::hint::spin_loop(),
+        Idle::Yield => std::thread::yield_now(),
+    });
 }

@@ -3,7 +3,7 @@
 use std::arch::x86_64::_rdtsc;
 
 use super::Eal;
-use crate::time::Tick;
+use crate::time::{Tick, TimeSource};
 
 /// The time stamp counter of this core. On the machines that Lodestone supports it runs at one
 /// rate on all cores (`constant_tsc`).
@@ -58,6 +58,18 @@ impl Clock {
         #[expect(clippy::cast_possible_truncation, reason = "the low half of milliseconds")]
         let tick = (product >> 64) as u32;
         Tick(tick)
+    }
+}
+
+impl TimeSource for Clock {
+    #[inline]
+    fn cycles(&mut self) -> u64 {
+        cycles()
+    }
+
+    #[inline]
+    fn tick(&self, cycles: u64) -> Tick {
+        Self::tick(self, cycles)
     }
 }
 

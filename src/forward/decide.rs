@@ -59,9 +59,9 @@ where
     let reference = BackendRef { id, epoch: record.epoch };
     let flow = Flow::new(reference, state, now, timeouts.of(state));
     if is_new || !is_tcp {
-        counters.new_flow(family, id);
+        counters.new_flow(family, packet.service, id);
     } else {
-        counters.unverified_flow(family, id);
+        counters.unverified_flow(family, packet.service, id);
     }
     match shard.insert(*key, *candidates, flow, now) {
         Ok(inserted) => {

@@ -23,5 +23,5 @@ pub use pipeline::{BURST, Forwarder, Verdicts};
 pub use tables::{
     BackendFlags, BackendRecord, Level1, PoolTable, PortRecord, ServiceTable, Tables,
 };
-pub use verdict::{Counters, DropReason, PuntReason, Verdict};
+pub use verdict::{Counters, DropReason, Errand, PuntReason, Verdict};
 pub use vip_map::{PortService, VipEntry, VipMap};

@@ -10,7 +10,7 @@ use super::decide::{self, Question};
 use super::tables::Tables;
 use super::verdict::{Counters, DropReason, Verdict};
 use crate::conntrack::{Candidates, Conntrack, Ipv4Bucket, Ipv4Key, Ipv6Bucket, Ipv6Key, Prefetch};
-use crate::id::{Family, PortId};
+use crate::id::{Family, PortId, ServiceId};
 use crate::packet::{FlowHash, FlowHashKey, FlowKey, PacketBuf, ipv4_message};
 use crate::time::Tick;
 
@@ -69,6 +69,20 @@ where
         burst: &mut [B],
         counters: &mut Counters,
     ) -> Verdicts {
+        self.process_in_stages(tables, now, port, burst, counters, || {})
+    }
+
+    /// As [`Self::process`]; calls `classified` once, when all frames are classified and hashed and
+    /// none is decided yet, so that the caller can tell what each stage costs.
+    pub fn process_in_stages<B: PacketBuf>(
+        &mut self,
+        tables: &Tables,
+        now: Tick,
+        port: PortId,
+        burst: &mut [B],
+        counters: &mut Counters,
+        classified: impl FnOnce(),
+    ) -> Verdicts {
         for buf in burst.iter() {
             if let Some(first) = buf.bytes().first() {
                 P::prefetch(first);
@@ -78,6 +92,7 @@ where
         let second = rest.get_mut(..rest.len().min(HALF)).unwrap_or_default();
         let lanes_of_first = self.classify_and_hash(tables, port, first);
         let lanes_of_second = self.classify_and_hash(tables, port, second);
+        classified();
         let mut verdicts = Verdicts::new();
         self.decide(tables, now, first, lanes_of_first, counters, &mut verdicts);
         self.decide(tables, now, second, lanes_of_second, counters, &mut verdicts);
@@ -173,15 +188,23 @@ where
         counters: &mut Counters,
         verdicts: &mut Verdicts,
     ) {
+        let mut run = ServiceRun::default();
         for (buf, lane) in half.iter_mut().zip(lanes) {
             let verdict = match lane {
                 Lane::Done(verdict) => verdict,
                 Lane::Pending(pending) => {
-                    self.forward(tables, now, buf, &pending, counters).unwrap_or_else(Verdict::Drop)
+                    match self.forward(tables, now, buf, &pending, counters) {
+                        Ok(verdict) => {
+                            run.add(&pending.packet, counters);
+                            verdict
+                        }
+                        Err(reason) => Verdict::Drop(reason),
+                    }
                 }
             };
             verdicts.push(verdict);
         }
+        run.count(counters);
     }
 
     #[inline]
@@ -210,5 +233,32 @@ where
         let verdict = decide::transmit(tables, record, buf, packet, hash)?;
         counters.add_backend(id, 1, packet.ip.ip_len as u64);
         Ok(verdict)
+    }
+}
+
+/// Packets of one service in a row, so that a service is counted once a row and not once a packet.
+#[derive(Default)]
+struct ServiceRun {
+    service: ServiceId,
+    packets: u64,
+    bytes: u64,
+}
+
+impl ServiceRun {
+    #[inline]
+    fn add(&mut self, packet: &VipPacket, counters: &mut Counters) {
+        if packet.service != self.service {
+            self.count(counters);
+            *self = Self { service: packet.service, ..Self::default() };
+        }
+        self.packets += 1;
+        self.bytes += packet.ip.ip_len as u64;
+    }
+
+    #[inline]
+    fn count(&self, counters: &mut Counters) {
+        if self.packets != 0 {
+            counters.add_service(self.service, self.packets, self.bytes);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::id::PortId;
+use crate::id::{PortId, WorkerId};
 use crate::stats::{self, WorkerCounters};
 
 /// What happens to a frame.
@@ -13,10 +13,25 @@ pub enum Verdict {
     /// It was turned into an answer (ARP, neighbour advertisement, echo reply); send it on the port
     /// it came from.
     Reply,
+    /// Another worker owns what is needed to decide. It gets the packet as it is.
+    Handoff(WorkerId, Errand),
     /// Management gets a copy.
     Punt(PuntReason),
     /// It is freed and counted.
     Drop(DropReason),
+}
+
+/// What another worker is to do with a packet (design.md §4.10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Decide and transmit: it owns what the packet belongs to. For fragments, whose datagram lives
+    /// at one worker.
+    Packet,
+    /// Decide, and send the packet back with the decision: it owns the session, but the flow's own
+    /// worker keeps an entry and transmits, so that the flow's next packets need not travel.
+    Question,
+    /// Look for the flow that an ICMP error is about; if it is not there, the next worker looks.
+    Relay,
 }
 
 /// Why management gets a frame.
@@ -84,6 +99,10 @@ pub enum DropReason {
     BadIcmp,
     /// To an address of the port, and not an echo request.
     NotHandled,
+    /// The ring to the worker that was to get the packet is full.
+    HandoffFull,
+    /// The packet was to be handed over a second time, or to a worker that is not there.
+    HandoffLoop,
     /// The ring to management is full.
     PuntFull,
     /// No buffer for a frame that management sends.
@@ -94,7 +113,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason, in the order of their numbers.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 30] = [
         Self::NotLinear,
         Self::Truncated,
         Self::NotForPort,
@@ -120,6 +139,8 @@ impl DropReason {
         Self::SolicitationNotForPort,
         Self::BadIcmp,
         Self::NotHandled,
+        Self::HandoffFull,
+        Self::HandoffLoop,
         Self::PuntFull,
         Self::NoBuffer,
         Self::TxFull,
@@ -164,6 +185,8 @@ impl DropReason {
             Self::SolicitationNotForPort => "solicitation-not-for-port",
             Self::BadIcmp => "bad-icmp",
             Self::NotHandled => "not-handled",
+            Self::HandoffFull => "handoff-full",
+            Self::HandoffLoop => "handoff-loop",
             Self::PuntFull => "punt-full",
             Self::NoBuffer => "no-buffer",
             Self::TxFull => "tx-full",
@@ -217,7 +240,11 @@ impl DropReason {
             Self::NotHandled => {
                 "To an address of the port, and nothing that the appliance answers."
             }
-            Self::PuntFull => "The channel to management is full.",
+            Self::HandoffFull => "The ring to the worker that was to get the packet is full.",
+            Self::HandoffLoop => {
+                "The packet was to be handed over a second time, or to a worker that is not there."
+            }
+            Self::PuntFull => "The ring to management is full.",
             Self::NoBuffer => "No buffer for a frame that management sends, or its port is gone.",
             Self::TxFull => "The transmit queue stayed full.",
         }

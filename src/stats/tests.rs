@@ -28,9 +28,9 @@ fn what_the_worker_counts_management_reads() {
     counters.add_tx_retries(2);
     counters.add_replies(3);
     counters.conntrack_hit(Family::Ipv4);
-    counters.new_flow(Family::Ipv4, BackendId(1));
-    counters.new_flow(Family::Ipv4, BackendId(1));
-    counters.unverified_flow(Family::Ipv6, BackendId(1));
+    counters.new_flow(Family::Ipv4, ServiceId(3), BackendId(1));
+    counters.new_flow(Family::Ipv4, ServiceId(3), BackendId(1));
+    counters.unverified_flow(Family::Ipv6, ServiceId(3), BackendId(1));
     counters.refused_flow(Family::Ipv6);
     counters.expired_flow(Family::Ipv4);
     counters.set_entries(Family::Ipv4, 17);
@@ -51,6 +51,7 @@ fn what_the_worker_counts_management_reads() {
             bursts: 2,
             empty_polls: 1,
             tx_retries: 2,
+            ..Totals::default()
         }
     );
     let ipv4 = FlowTotals { hits: 1, new: 2, expired: 1, entries: 19, ..FlowTotals::default() };
@@ -69,9 +70,11 @@ fn frames_are_conserved_and_a_lost_one_shows() {
     counters.add_originated(2);
     counters.add_tx(7, 448);
     counters.add_punted(1);
+    counters.add_handed_in(4);
+    counters.add_handed_out(4);
     counters.add_dropped(Why::Bad, 3);
     let lost = view.snapshot().conservation();
-    assert_eq!(lost, Err(Imbalance { came: 12, went: 11 }));
+    assert_eq!(lost, Err(Imbalance { came: 16, went: 15 }));
     counters.add_dropped(Why::Full, 1);
     let snapshot = view.snapshot();
     assert_eq!(snapshot.conservation(), Ok(()));
@@ -99,6 +102,53 @@ fn backends_are_counted_apart_up_to_the_capacity() {
     }
     assert_eq!(snapshot.backend(BackendId(5)), BackendTotals::default());
     assert_eq!(view.backend(BackendId(5)), BackendTotals::default());
+}
+
+#[test]
+fn services_and_ports_are_counted_apart_up_to_the_capacity() {
+    let (mut counters, view) = worker::<Why>(1);
+    for id in [0, 7, u16::try_from(SERVICE_CAP - 1).unwrap(), u16::MAX] {
+        counters.add_service(ServiceId(id), u64::from(id) + 1, 100);
+        counters.new_flow(Family::Ipv6, ServiceId(id), BackendId(0));
+    }
+    counters.add_port_rx(PortId(2), 5);
+    counters.add_port_rx(PortId(200), 5);
+    let mut snapshot = view.snapshot();
+    let expected = ServiceTotals { packets: 8, bytes: 100, new_flows: 1 };
+    assert_eq!((snapshot.service(ServiceId(7)), view.service(ServiceId(7))), (expected, expected));
+    assert_eq!(snapshot.service(ServiceId(6)), ServiceTotals::default());
+    let last = ServiceId(u16::try_from(SERVICE_CAP - 1).unwrap());
+    assert_eq!(snapshot.service(last).packets, SERVICE_CAP as u64);
+    assert_eq!(view.service(ServiceId(u16::MAX)), ServiceTotals::default(), "beyond the capacity");
+    assert_eq!((snapshot.port_rx(PortId(2)), snapshot.port_rx(PortId(0))), (5, 0));
+    snapshot.add(&view.snapshot());
+    assert_eq!(snapshot.service(ServiceId(7)).packets, 16);
+    assert_eq!(snapshot.port_rx(PortId(2)), 10);
+}
+
+#[test]
+fn cycles_go_to_their_stage_and_bursts_to_the_histogram() {
+    let (mut counters, view) = worker::<Why>(0);
+    let cycles = BurstCycles { receive: 5, classify: 50, decide: 70, transmit: 80 };
+    counters.add_burst_cycles(cycles);
+    counters.add_handed_cycles(BurstCycles { receive: 1, ..BurstCycles::default() });
+    counters.add_other_cycles(10);
+    counters.add_idle_cycles(1_000);
+    let snapshot = view.snapshot();
+    let RuntimeTotals { receive, classify, decide, transmit, other, idle } = snapshot.runtime;
+    assert_eq!((receive, classify, decide, transmit, other, idle), (6, 50, 70, 80, 10, 1_000));
+    assert_eq!(snapshot.runtime.all(), 1_216);
+    assert_eq!((snapshot.latency.count(), snapshot.latency.max), (1, 200), "without the receive");
+}
+
+#[test]
+fn the_heartbeat_moves_with_every_poll() {
+    let (mut counters, view) = worker::<Why>(0);
+    assert_eq!(view.polls(), 0);
+    counters.add_rx(0, 0);
+    assert_eq!(view.polls(), 1);
+    counters.add_rx(3, 180);
+    assert_eq!(view.polls(), 2);
 }
 
 #[test]
@@ -141,5 +191,5 @@ fn two_workers_share_no_cache_line() {
     }
     assert_eq!(size_of::<Padded<[Counter; Row::CHUNK]>>(), 128);
     assert_eq!(align_of::<Padded<Cells>>(), 128);
-    assert_eq!(Row::CHUNK % BACKEND_STRIDE, 0, "a backend's counters are on one line");
+    assert_eq!(Row::CHUNK % BACKEND.stride, 0, "a backend's counters are on one line");
 }

@@ -1,14 +1,18 @@
 //! The worker with queues that fail on purpose: nothing is lost, doubled or out of order, and every
 //! frame is counted once.
 
+mod handover;
+mod jobs;
+mod runtime;
+
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use super::*;
-use crate::conntrack::{Conntrack, NoPrefetch};
-use crate::forward::PortRecord;
+use crate::conntrack::{Conntrack, Ipv4Bucket, Ipv6Bucket, NoPrefetch};
+use crate::forward::{Forwarder, PortRecord};
 use crate::packet::originate::Origin;
 use crate::packet::{Builder, FlowHashKey, HeapBuf, MacAddress};
 use crate::snapshot::{Publisher, shared};
@@ -60,7 +64,8 @@ impl Queues for Double {
     }
 }
 
-type HeapWorker = Worker<Double, Box<[Ipv4Bucket]>, Box<[Ipv6Bucket]>, NoPrefetch>;
+type HeapForwarder = Forwarder<Box<[Ipv4Bucket]>, Box<[Ipv6Bucket]>, NoPrefetch>;
+type HeapWorker = Worker<Double, HeapForwarder>;
 
 struct Bench {
     worker: HeapWorker,
@@ -258,27 +263,4 @@ fn frames_are_conserved_whatever_fails_and_whenever() {
         let replies: Vec<_> = replies.map(|frame| &frame[42..]).collect();
         assert!(replies.windows(2).all(|pair| pair[0] < pair[1]), "{replies:?}");
     });
-}
-
-#[test]
-fn an_idle_worker_gives_its_core_away_and_a_busy_one_does_not() {
-    let mut bench = bench(2);
-    let stop = AtomicBool::new(false);
-    let (mut rounds, mut idled) = (0_u32, 0_u32);
-    let wire = Rc::clone(&bench.wire);
-    bench.worker.run(
-        &stop,
-        || {
-            rounds += 1;
-            if rounds > 200 && rounds <= 400 {
-                wire.borrow_mut().incoming.push_back(ping(1));
-            }
-            if rounds == 400 {
-                stop.store(true, Ordering::Relaxed);
-            }
-            Tick(rounds)
-        },
-        || idled += 1,
-    );
-    assert_eq!((rounds, idled), (400, 200 / IDLE_ROUNDS));
 }

@@ -25,8 +25,12 @@ impl ErrorCode {
     /// The change is published, but a worker has not adopted it within a second; `data` names the
     /// workers.
     pub const NOT_ADOPTED: Self = Self(3);
-    /// Every admin connection is at work.
+    /// Every admin connection is at work, or too many questions wait for the workers.
     pub const TOO_MANY_CONNECTIONS: Self = Self(4);
+    /// The request changes something, and this is the read-only socket.
+    pub const READ_ONLY: Self = Self(5);
+    /// It would lose something that may not be meant to be lost; `data` says what. It can be forced.
+    pub const REFUSED: Self = Self(6);
 }
 
 /// A refusal: the `error` member of a response.

@@ -2,6 +2,7 @@
 
 mod backend;
 mod file;
+mod flows;
 mod port;
 mod probes;
 mod service;

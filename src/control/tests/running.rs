@@ -156,6 +156,7 @@ impl Appliance {
                 id: WorkerId(0),
                 core: 1,
                 capacity: (8, 8),
+                cycles_per_second: 1_000_000_000,
                 stats,
                 mailbox: remote,
             }],
