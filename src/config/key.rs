@@ -157,7 +157,7 @@ pub(super) fn unknown(written: &str, spec: &Spec) -> (String, Option<&'static st
 
 /// The candidate that differs from `written` in the fewest letters, if these are few enough for a
 /// slip of the keyboard.
-pub(super) fn nearest(written: &str, candidates: &[&'static str]) -> Option<&'static str> {
+pub(super) fn nearest<'c>(written: &str, candidates: &[&'c str]) -> Option<&'c str> {
     let allowed = (written.len() / 3).clamp(1, 3);
     candidates
         .iter()

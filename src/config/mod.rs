@@ -4,22 +4,31 @@
 //! that has one. It looks at the text alone, never at the machine: a file may be checked on another
 //! machine than the one it is for. `docs/configuration.md` lists every key.
 
+mod default;
+mod diff;
+mod edit;
 mod error;
 mod key;
 mod kind;
 mod model;
+mod outline;
 mod section;
 mod validate;
+mod write;
 
 use std::path::Path;
 
 use toml::de::DeTable;
 
+pub use diff::{Difference, DifferenceKind, diff, undone};
+pub use edit::{Edit, EditError, ObjectKind};
 pub use error::{ConfigErrors, LoadError, Mistake, Place, Warning};
 pub use model::{
     Admin, AdminState, Affinity, Appliance, Backend, BackendKey, Config, Conntrack, Cpu, Idle,
     Memory, Metrics, Monitor, MonitorKind, Pool, Port, PortRange, Protocol, Service, Steering, Vip,
 };
+
+pub use write::{to_toml, to_toml_redacted, update};
 
 use section::Report;
 

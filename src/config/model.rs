@@ -1,5 +1,5 @@
 //! The validated configuration. What has this type is consistent: names resolve, ranges hold,
-//! addresses have routes. Only `config::load` and `config::parse` make it.
+//! addresses have routes. Only `config::load`, `config::parse` and `Config::edit` make it.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::default;
 use crate::packet::{FlowHashKey, MacAddress};
 
 /// The whole configuration.
@@ -62,9 +63,10 @@ pub struct Cpu {
 }
 
 /// What an idle worker does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Idle {
     /// Poll on.
+    #[default]
     Spin,
     /// Yield the core after 64 empty polls.
     Yield,
@@ -222,6 +224,22 @@ pub struct Pool {
 }
 
 impl Pool {
+    /// A pool with the defaults of the file: it is enabled, one healthy backend is enough, and
+    /// nothing probes.
+    #[must_use]
+    pub fn new(name: impl Into<String>, backends: Vec<Backend>) -> Self {
+        Self {
+            name: name.into(),
+            admin_state: AdminState::default(),
+            region: None,
+            zone: None,
+            monitor: None,
+            threshold: default::THRESHOLD,
+            table_size: default::TABLE_SIZE,
+            backends,
+        }
+    }
+
     /// The state that holds for one of its backends: the more restrictive of the pool's and its own.
     #[must_use]
     pub fn admin_state_of(&self, backend: &Backend) -> AdminState {
@@ -247,6 +265,19 @@ pub struct Backend {
 }
 
 impl Backend {
+    /// A backend with the defaults of the file: it is enabled, and its weight is 1.
+    #[must_use]
+    pub fn new(name: impl Into<String>, address: IpAddr) -> Self {
+        Self {
+            name: name.into(),
+            address,
+            virtual_network: None,
+            weight: default::WEIGHT,
+            admin_state: AdminState::default(),
+            probe_address: None,
+        }
+    }
+
     /// The socket address that a direct probe of `monitor` goes to.
     #[must_use]
     pub fn probe_target(&self, monitor: &Monitor) -> SocketAddr {
@@ -274,17 +305,36 @@ pub struct Service {
     pub vips: Vec<Vip>,
 }
 
+impl Service {
+    /// A service with the defaults of the file: it is enabled, and flows may be silent for ten
+    /// minutes.
+    #[must_use]
+    pub fn new(name: impl Into<String>, pools: Vec<String>, vips: Vec<Vip>) -> Self {
+        Self {
+            name: name.into(),
+            admin_state: AdminState::default(),
+            steering: Steering::default(),
+            pools,
+            affinity: Affinity::default(),
+            idle_timeout: default::IDLE_TIMEOUT,
+            vips,
+        }
+    }
+}
+
 /// How a service's pool is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Steering {
     /// The first pool in order at or above its threshold takes all.
+    #[default]
     Failover,
 }
 
 /// Which packet fields choose the backend.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Affinity {
     /// All five: source and destination address and port, and protocol. `none` is the same.
+    #[default]
     ClientIpPortProto,
 }
 
@@ -299,6 +349,14 @@ pub struct Vip {
     pub ports: Vec<PortRange>,
     /// Whether ports on whose network it lies answer ARP and neighbour solicitation for it.
     pub arp: bool,
+}
+
+impl Vip {
+    /// A VIP with the defaults of the file: ports answer for it.
+    #[must_use]
+    pub const fn new(address: IpAddr, protocol: Protocol, ports: Vec<PortRange>) -> Self {
+        Self { address, protocol, ports, arp: default::ARP }
+    }
 }
 
 /// Inclusive range of L4 ports.

@@ -6,6 +6,7 @@
 pub mod admin;
 mod adoption;
 mod backend_slots;
+mod baselines;
 mod change;
 mod compile;
 mod difference;
@@ -13,6 +14,7 @@ mod digest;
 mod drains;
 pub mod explain;
 mod jobs;
+pub mod guard;
 mod links;
 mod management;
 pub mod neighbours;
@@ -28,6 +30,7 @@ mod vip_ids;
 #[cfg(test)]
 mod tests;
 
+pub use baselines::{Baselines, Since};
 pub use compile::{Compiler, Links};
 pub use digest::Digests;
 pub use management::{Management, ManagementError, ManagementParts, Stopper};

@@ -20,7 +20,7 @@ use super::section::{Field, Report, Section, Spec, unique};
 
 /// Pools, services, VIPs and backends have 16-bit numbers, some of which wait before they are used
 /// again.
-const MAX_ITEMS: usize = 50_000;
+pub(super) const MAX_ITEMS: usize = 50_000;
 
 const TOP: Spec = Spec {
     path: "",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::default;
 use super::super::key;
 use super::super::kind::{duration, integer, name, show_duration, text, word};
 use super::super::model::{Monitor, MonitorKind};
@@ -25,9 +26,6 @@ pub(in super::super) const MONITOR: Spec = Spec {
     secrets: &[],
     refused: key::MONITOR,
 };
-
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, PartialEq)]
 enum Type {
@@ -88,14 +86,10 @@ fn read_one(section: &Section<'_>) -> Written {
     section.or("path", (), path);
 
     let interval =
-        section.or("interval", DEFAULT_INTERVAL, duration(milliseconds(100)..=seconds(3_600)));
-    // An interval below the default timeout shortens it.
-    let default = interval.as_ref().map_or(DEFAULT_TIMEOUT, |interval| interval.value);
-    let timeout = section.or(
-        "timeout",
-        default.min(DEFAULT_TIMEOUT),
-        duration(milliseconds(10)..=seconds(3_600)),
-    );
+        section.or("interval", default::INTERVAL, duration(milliseconds(100)..=seconds(3_600)));
+    let usual = interval.as_ref().map_or(default::INTERVAL, |interval| interval.value);
+    let timeout =
+        section.or("timeout", default::timeout(usual), duration(milliseconds(10)..=seconds(3_600)));
     Written {
         name: section.required("name", "name = \"web\"", name),
         kind: kind_of(section, kind),
@@ -106,14 +100,14 @@ fn read_one(section: &Section<'_>) -> Written {
         ),
         interval,
         timeout,
-        rise: section.or("rise", 2, integer(1..=1_000)),
-        fall: section.or("fall", 3, integer(1..=1_000)),
+        rise: section.or("rise", default::RISE, integer(1..=1_000)),
+        fall: section.or("fall", default::FALL, integer(1..=1_000)),
     }
 }
 
 /// The kind, with what belongs to it.
 fn kind_of(section: &Section<'_>, kind: Option<Field<Type>>) -> Option<MonitorKind> {
-    let path = section.or("http_path", "/".to_owned(), http_path);
+    let path = section.or("http_path", default::HTTP_PATH.to_owned(), http_path);
     let host = section.optional("http_host", http_host);
     let status = section.list("http_status", integer::<u16>(100..=599));
     if section.has("http_status") {
@@ -141,7 +135,7 @@ fn kind_of(section: &Section<'_>, kind: Option<Field<Type>>) -> Option<MonitorKi
     }
     let mut expected_status: Vec<_> = status?.into_iter().map(super::value).collect();
     if expected_status.is_empty() {
-        expected_status.push(200);
+        expected_status.push(default::HTTP_STATUS);
     }
     Some(MonitorKind::Http { path: path?.value, host: host.map(super::value), expected_status })
 }

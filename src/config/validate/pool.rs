@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use super::super::default;
 use super::super::error::Place;
 use super::super::key;
 use super::super::kind::{address, integer, name, not_reserved_in, word};
@@ -33,8 +34,6 @@ pub(in super::super) const BACKEND: Spec = Spec {
     refused: key::BACKEND,
 };
 
-/// The paper's small table (Eisenbud et al., NSDI 2016, §5.3).
-const DEFAULT_TABLE_SIZE: u32 = 65_537;
 /// 32 MiB a table; also a prime.
 const MAX_TABLE_SIZE: u32 = 16_777_213;
 /// With fewer slots for a backend than this, shares are more than about 1 % off.
@@ -106,10 +105,14 @@ pub(super) fn read(top: &Section<'_>) -> Vec<Written> {
         region: section.optional("region", name),
         zone: section.optional("zone", name),
         monitor: section.optional("monitor", name),
-        threshold: section.or("threshold", 1, integer(1..=super::MAX_ITEMS as u64)),
+        threshold: section.or(
+            "threshold",
+            default::THRESHOLD,
+            integer(1..=super::MAX_ITEMS as u64),
+        ),
         table_size: section.or(
             "table_size",
-            DEFAULT_TABLE_SIZE,
+            default::TABLE_SIZE,
             integer(2..=u64::from(MAX_TABLE_SIZE)),
         ),
         backends: section.sections("backend", &BACKEND).iter().map(read_backend).collect(),
@@ -119,7 +122,7 @@ pub(super) fn read(top: &Section<'_>) -> Vec<Written> {
 
 /// `admin_state` of a backend, a pool or a service.
 pub(super) fn admin_state(section: &Section<'_>) -> Option<Field<AdminState>> {
-    section.or("admin_state", AdminState::Enabled, word(&AdminState::WORDS, &[]))
+    section.or("admin_state", AdminState::default(), word(&AdminState::WORDS, &[]))
 }
 
 fn read_backend(section: &Section<'_>) -> WrittenBackend {
@@ -130,7 +133,7 @@ fn read_backend(section: &Section<'_>) -> WrittenBackend {
         address: section.required("address", "address = \"192.0.2.11\"", address),
         identity_is_open: section.has("virtual_network") && virtual_network.is_none(),
         virtual_network,
-        weight: section.or("weight", 1, integer(0..=1_000_000)),
+        weight: section.or("weight", default::WEIGHT, integer(0..=1_000_000)),
         admin_state: admin_state(section),
         probe_address: section.optional("probe_address", address),
     }
@@ -294,7 +297,7 @@ mod tests {
     fn primes() {
         let primes: Vec<_> = (0..32).filter(|number| is_prime(*number)).collect();
         assert_eq!(primes, [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31]);
-        assert!(is_prime(DEFAULT_TABLE_SIZE) && is_prime(MAX_TABLE_SIZE));
+        assert!(is_prime(default::TABLE_SIZE) && is_prime(MAX_TABLE_SIZE));
         assert!(!is_prime(65_536) && !is_prime(4_093 * 4_093));
     }
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::IpNet;
 
+use super::super::default;
 use super::super::error::Place;
 use super::super::key;
 use super::super::kind::{integer, interface, ipv4, ipv6, mac, name, text};
@@ -90,7 +91,7 @@ pub(super) fn read(top: &Section<'_>) -> Vec<Written> {
             gateway_ipv4,
             gateway_ipv6,
             gateway_is_wrong: wrong_ipv4 || wrong_ipv6,
-            mtu: section.or("mtu", 1500, integer(576..=9200)),
+            mtu: section.or("mtu", default::MTU, integer(576..=9200)),
             vlan: section.optional("vlan", integer(1..=4094)),
             mac: section.optional("mac", mac),
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use toml::de::DeValue;
 
+use super::super::default;
 use super::super::key;
 use super::super::kind::{boolean, flow_hash_key, integer, name, text, word};
 use super::super::model::{Admin, Appliance, Conntrack, Cpu, Idle, Memory, Metrics};
@@ -78,10 +79,10 @@ fn key_example() -> String {
 /// `[cpu]`. Whether the cores exist is known where the daemon starts.
 pub(super) fn cpu(section: &Section<'_>) -> Option<Cpu> {
     let report = section.report();
-    let management = section.or("management", 0, integer(0..=MAX_CORE));
+    let management = section.or("management", default::MANAGEMENT_CORE, integer(0..=MAX_CORE));
     let workers = section.list("workers", integer::<usize>(0..=MAX_CORE));
     let words = &[("spin", Idle::Spin), ("yield", Idle::Yield)];
-    let idle = section.or("idle", Idle::Spin, word(words, &["interrupt"]));
+    let idle = section.or("idle", Idle::default(), word(words, &["interrupt"]));
 
     let workers = workers.map(|written| {
         unique(
@@ -98,7 +99,7 @@ pub(super) fn cpu(section: &Section<'_>) -> Option<Cpu> {
             report.mistake(&place, format!("has more than {MAX_WORKERS} cores; remove some"));
         }
         let cores: Vec<_> = written.into_iter().map(super::value).collect();
-        if section.has("workers") { cores } else { vec![1] }
+        if section.has("workers") { cores } else { default::WORKER_CORES.to_vec() }
     })?;
     let (management, idle) = (management?, idle?.value);
 
@@ -127,16 +128,16 @@ pub(super) fn cpu(section: &Section<'_>) -> Option<Cpu> {
 
 /// `[memory]`
 pub(super) fn memory(section: &Section<'_>) -> Option<Memory> {
-    let hugepages = section.or("hugepages", true, boolean);
-    let packet_memory = section.or("packet_memory", 256, integer(64..=65_536));
+    let hugepages = section.or("hugepages", default::HUGEPAGES, boolean);
+    let packet_memory = section.or("packet_memory", default::PACKET_MEMORY, integer(64..=65_536));
     Some(Memory { hugepages: hugepages?.value, packet_memory: packet_memory?.value })
 }
 
 /// `[conntrack]`
 pub(super) fn conntrack(section: &Section<'_>) -> Option<Conntrack> {
     let flows = || integer(1_024..=100_000_000);
-    let ipv4_flows = section.or("ipv4_flows", 1_000_000, flows());
-    let ipv6_flows = section.or("ipv6_flows", 250_000, flows());
+    let ipv4_flows = section.or("ipv4_flows", default::IPV4_FLOWS, flows());
+    let ipv6_flows = section.or("ipv6_flows", default::IPV6_FLOWS, flows());
     Some(Conntrack { ipv4_flows: ipv4_flows?.value, ipv6_flows: ipv6_flows?.value })
 }
 
@@ -183,8 +184,7 @@ fn listen(value: &DeValue<'_>) -> Result<Option<SocketAddr>, String> {
 /// `[admin]`. Whether the groups exist is known where the daemon starts.
 pub(super) fn admin(section: &Section<'_>) -> Option<Admin> {
     let report = section.report();
-    let default = "/run/lodestone/admin.sock".to_owned();
-    let socket = section.or("socket", default, socket_path);
+    let socket = section.or("socket", default::ADMIN_SOCKET.to_owned(), socket_path);
     let read_only_socket = section.optional("read_only_socket", socket_path);
     let group = section.optional("group", group);
     let read_only_group = section.optional("read_only_group", self::group);
@@ -193,7 +193,8 @@ pub(super) fn admin(section: &Section<'_>) -> Option<Admin> {
     {
         report.mistake(place, "has no socket to be for; write read_only_socket too, or remove it");
     }
-    let path = |field: Field<String>| PathBuf::from(field.value);
+    // One spelling of a path: `//` and `/./` are `/`.
+    let path = |field: Field<String>| PathBuf::from(field.value).components().collect::<PathBuf>();
     let place = read_only_socket.as_ref().map(|field| field.place.clone());
     let socket = path(socket?);
     let read_only_socket = read_only_socket.map(path);

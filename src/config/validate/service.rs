@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::super::default;
 use super::super::error::Place;
 use super::super::key;
 use super::super::kind::{address, boolean, duration, name, not_reserved_in, ports, word};
@@ -106,13 +107,13 @@ pub(super) fn read(top: &Section<'_>) -> Vec<Written> {
         admin_state: pool::admin_state(section),
         steering: section.or(
             "steering",
-            Steering::Failover,
+            Steering::default(),
             word(&[("failover", Steering::Failover)], LATER_STEERING),
         ),
         pools: section.list("pools", name),
         affinity: section.or(
             "affinity",
-            Affinity::ClientIpPortProto,
+            Affinity::default(),
             word(
                 &[
                     ("none", Affinity::ClientIpPortProto),
@@ -123,7 +124,7 @@ pub(super) fn read(top: &Section<'_>) -> Vec<Written> {
         ),
         idle_timeout: section.or(
             "idle_timeout",
-            Duration::from_mins(10),
+            default::IDLE_TIMEOUT,
             duration(Duration::from_secs(1)..=Duration::from_hours(16)),
         ),
         vips: section.sections("vip", &VIP).iter().map(read_vip).collect(),
@@ -150,7 +151,7 @@ fn read_vip(section: &Section<'_>) -> WrittenVip {
             "ports = 80, ports = [80, \"8000-8099\"] or ports = \"any\"",
             ports,
         ),
-        arp: section.or("arp", true, boolean),
+        arp: section.or("arp", default::ARP, boolean),
     }
 }
 

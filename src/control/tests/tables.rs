@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::config::{BackendKey, Protocol};
 use crate::control::neighbours::PortIdentity;
-use crate::control::{ApplyError, Compiler, Links, State};
+use crate::control::{Applied, ApplyError, Compiler, Links, State};
 use crate::forward::{BackendFlags, BackendRecord, Tables};
 use crate::id::{BackendEpoch, PortId, ServiceId};
 use crate::packet::{FlowHash, MacAddress};
@@ -63,11 +63,12 @@ impl Appliance {
     }
 
     /// Takes a configuration and has every worker adopt it.
-    fn apply(&mut self, text: &str) {
+    fn apply(&mut self, text: &str) -> Applied {
         let next = Generation(self.generation.0 + 1);
-        self.state.apply(parsed(text), next, Duration::ZERO).unwrap();
+        let applied = self.state.apply(parsed(text), next, Duration::ZERO).unwrap();
         self.compile();
         self.state.adopted(self.generation, |_| 0);
+        applied
     }
 
     fn digest(&self) -> String {
@@ -221,13 +222,14 @@ fn renaming_a_backend_changes_nothing_and_shares_its_pools_table() {
     let parts = |name: &str| {
         let renamed = (name.to_owned(), 1, 1);
         let pools = [pool("a", "", &[renamed, backend(2, 1)]), pool("b", "", &[backend(3, 1)])];
-        text(&[pools.concat(), service("one", &["a", "b"], VIPS[0])])
+        let text = text(&[pools.concat(), service("one", &["a", "b"], VIPS[0])]);
+        text.replacen("weight = 1", "weight = 1\nadmin_state = \"draining\"", 1)
     };
     let mut appliance = Appliance::new(&parts("old"));
-    appliance.set("a", "old", AdminState::Draining, Health::Up);
     let (before, digest) = (appliance.tables.clone(), appliance.digest());
     let slot = appliance.state.slots().find(&appliance.key("a", "old"));
-    appliance.apply(&parts("new"));
+    let applied = appliance.apply(&parts("new"));
+    assert!(applied.changed && !applied.tables);
     let key = appliance.key("a", "new");
     assert_eq!(appliance.state.admin(&key), AdminState::Draining);
     assert_eq!(appliance.state.slots().find(&key), slot);
@@ -268,7 +270,7 @@ fn a_slot_that_was_left_begins_a_new_epoch_and_keeps_nothing() {
 }
 
 #[test]
-fn vip_ids_and_what_operators_said_stay_over_a_reload() {
+fn vip_ids_stay_over_a_reload_and_what_the_file_says_holds() {
     let parts = |vips: &[&str]| {
         let services = vips.iter().map(|vip| {
             service(&format!("s-{}", vip.len() + usize::from(vip.ends_with('1'))), &["a"], vip)
@@ -284,7 +286,7 @@ fn vip_ids_and_what_operators_said_stay_over_a_reload() {
     appliance.apply(&parts(&VIPS));
     assert_eq!(id(&appliance, VIPS[1]), Some(first));
     assert_ne!(id(&appliance, VIPS[0]), Some(first));
-    assert_eq!(appliance.state.admin(&appliance.key("a", "b1")), AdminState::Disabled);
+    assert_eq!(appliance.state.admin(&appliance.key("a", "b1")), AdminState::Enabled);
     appliance.apply(&parts(&VIPS[..1]));
     assert_eq!(id(&appliance, VIPS[1]), None);
 }
