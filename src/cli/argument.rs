@@ -84,7 +84,7 @@ pub(super) fn new_backend(text: &str) -> Result<NewBackend, String> {
     Ok(backend)
 }
 
-/// `ADDRESS/PROTOCOL/PORTS[/arp]`
+/// `ADDRESS/PROTOCOL/PORTS[/no-arp]`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VipArgument(pub NewVip);
 
@@ -93,14 +93,14 @@ impl FromStr for VipArgument {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let form = || {
-            "write ADDRESS/PROTOCOL/PORTS, as in 192.0.2.1/tcp/80,443, and /arp behind it if ports \
-             are to answer for the address"
+            "write ADDRESS/PROTOCOL/PORTS, as in 192.0.2.1/tcp/80,443, and /no-arp behind it if ports \
+             are not to answer for the address"
                 .to_owned()
         };
         let fields: Vec<_> = text.split('/').collect();
         let (address, kind, ports, arp) = match fields[..] {
-            [address, kind, ports] => (address, kind, ports, false),
-            [address, kind, ports, "arp"] => (address, kind, ports, true),
+            [address, kind, ports] => (address, kind, ports, None),
+            [address, kind, ports, "no-arp"] => (address, kind, ports, Some(false)),
             _ => return Err(form()),
         };
         Ok(Self(NewVip {
@@ -128,10 +128,13 @@ mod tests {
         let twice = new_backend("b1=10.0.0.1,weight=1,weight=2").unwrap_err();
         assert!(twice.contains("once"), "{twice}");
 
-        let VipArgument(vip) = "fd00::1/udp/any/arp".parse().unwrap();
-        assert_eq!((vip.protocol, vip.ports.as_str(), vip.arp), (Protocol::Udp, "any", true));
+        let VipArgument(vip) = "fd00::1/udp/any/no-arp".parse().unwrap();
+        assert_eq!(
+            (vip.protocol, vip.ports.as_str(), vip.arp),
+            (Protocol::Udp, "any", Some(false))
+        );
         let VipArgument(vip) = "192.0.2.1/tcp/80,443".parse().unwrap();
-        assert_eq!((vip.ports.as_str(), vip.arp), ("80,443", false));
+        assert_eq!((vip.ports.as_str(), vip.arp), ("80,443", None));
         for wrong in ["192.0.2.1", "192.0.2.1/tcp", "x/tcp/80", "192.0.2.1/icmp/1", "a/b/c/d/e"] {
             assert!(wrong.parse::<VipArgument>().is_err(), "{wrong}");
         }

@@ -176,8 +176,8 @@ pub enum ServiceVerb {
         /// Its pools, in order of preference.
         #[arg(long = "pool", value_name = "POOL", required = true)]
         pools: Vec<String>,
-        /// An entry point, as in `192.0.2.1/tcp/80,443` or `fd00::1/udp/any/arp`.
-        #[arg(long = "vip", value_name = "ADDRESS/PROTOCOL/PORTS[/arp]", required = true)]
+        /// An entry point, as in `192.0.2.1/tcp/80,443` or `fd00::1/udp/any/no-arp`.
+        #[arg(long = "vip", value_name = "ADDRESS/PROTOCOL/PORTS[/no-arp]", required = true)]
         vips: Vec<VipArgument>,
         /// Forget an established flow after so many seconds of silence.
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::stats::BackendTotals;
+use crate::stats::{BackendTotals, ServiceTotals};
 
 /// Totals of which an earlier reading can be taken away.
 pub trait Since: Copy {
@@ -21,6 +21,16 @@ impl Since for BackendTotals {
             bytes: self.bytes.wrapping_sub(earlier.bytes),
             new_flows: self.new_flows.wrapping_sub(earlier.new_flows),
             ..self
+        }
+    }
+}
+
+impl Since for ServiceTotals {
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            packets: self.packets.wrapping_sub(earlier.packets),
+            bytes: self.bytes.wrapping_sub(earlier.bytes),
+            new_flows: self.new_flows.wrapping_sub(earlier.new_flows),
         }
     }
 }

@@ -1,62 +1,117 @@
-//! The verbs that change something.
+//! The requests that change something: verbs as edits of the configuration, and the file.
+//!
+//! Whatever it is, the outcome is a whole configuration, and [`State::apply`](super::State::apply)
+//! takes it or leaves it.
 
+use super::edits;
+use super::guard;
 use super::management::Management;
 use super::protocol::{ErrorCode, Request, RequestError};
-use super::state::ApplyError;
-use crate::config::{self, BackendKey, LoadError};
+use crate::config::{self, Config, EditError, LoadError};
 use crate::health::{Supervisor, Target};
 use crate::snapshot::Generation;
-use crate::steer::{self, AdminState};
 
 /// Whether anything changed, and what is worth a look.
-type Changed = (bool, Vec<String>);
+pub(super) type Changed = (bool, Vec<String>);
 
 impl Management {
+    /// Does what a request wants, but for what workers must do.
     pub(super) fn change(
         &mut self,
         request: &Request,
         supervisor: &mut Supervisor,
     ) -> Result<Changed, RequestError> {
-        let (admin, backend) = match request {
-            Request::BackendDrain(params) => (AdminState::Draining, &params.backend),
-            Request::BackendEnable(params) => (AdminState::Enabled, &params.backend),
-            Request::BackendDisable(params) => (AdminState::Disabled, &params.backend),
-            _ => return self.reload(supervisor),
-        };
-        let key = self.state.find(&backend.pool, &backend.name).ok_or_else(|| {
-            RequestError::new(
-                ErrorCode::NOT_FOUND,
-                format!(
-                    "there is no backend {}/{}; `lodectl show backends` lists them",
-                    backend.pool, backend.name
-                ),
-            )
-        })?;
-        let changed = self.state.set_admin(&key, admin);
-        Ok((changed, self.warnings(&key)))
-    }
-
-    /// What a changed backend leaves behind.
-    fn warnings(&self, key: &BackendKey) -> Vec<String> {
-        let pools = &self.state.config().pools;
-        let Some(pool) = pools.iter().find(|pool| pool.name == key.pool) else { return Vec::new() };
-        if steer::eligible(&self.state.pool(pool)).members.is_empty() {
-            vec![format!(
-                "pool {} has no backend left that takes new flows; enable one, or its packets are \
-                 dropped as no-backend",
-                pool.name
-            )]
-        } else {
-            Vec::new()
+        match request {
+            Request::Reload(params) => self.reload(params.force, supervisor),
+            request => {
+                let edits = edits::of(request)?;
+                let edited = self.state.config().edit(&edits).map_err(|error| refused(&error))?;
+                self.guarded(edited, is_forced(request), supervisor)
+            }
         }
     }
 
-    /// Reads the configuration file again; all of it or nothing.
-    pub(super) fn reload(&mut self, supervisor: &mut Supervisor) -> Result<Changed, RequestError> {
-        let refused = |message: String, data| {
-            RequestError::new(ErrorCode::CONFIG_REFUSED, message).with_data(data)
-        };
-        let path = self.config_path.display().to_string();
+    /// Takes a configuration that verbs made, unless it takes away what nobody may want to lose.
+    fn guarded(
+        &mut self,
+        config: Config,
+        force: bool,
+        supervisor: &mut Supervisor,
+    ) -> Result<Changed, RequestError> {
+        let concerns = guard::concerns(self.state.config(), &config, |key| self.state.found(key));
+        let concerns: Vec<_> = concerns.iter().map(ToString::to_string).collect();
+        if !concerns.is_empty() && !force {
+            return Err(RequestError::new(
+                ErrorCode::REFUSED,
+                "nothing was changed, since something would be lost; if that is meant, force it",
+            )
+            .with_data(concerns));
+        }
+        let changed = self.take(config, supervisor).map_err(|error| {
+            RequestError::new(ErrorCode::INVALID_CHANGE, "nothing was changed")
+                .with_data(vec![error])
+        })?;
+        Ok((changed, concerns))
+    }
+
+    /// Makes a configuration the running one; all of it or nothing.
+    fn take(&mut self, config: Config, supervisor: &mut Supervisor) -> Result<bool, String> {
+        let next = Generation(self.publisher.generation().0 + 1);
+        let now = self.now();
+        let applied = self.state.apply(config, next, now).map_err(|error| error.to_string())?;
+        for backend in &applied.backends {
+            let totals = self.backend_totals(*backend);
+            self.backend_baselines.begin(*backend, totals);
+        }
+        for service in &applied.services {
+            let totals = self.service_totals(*service);
+            self.service_baselines.begin(*service, totals);
+        }
+        let config = self.state.config();
+        if applied.targets {
+            supervisor.set_targets(Target::all(config));
+            self.probes.retain(|key| self.state.slots().find(key).is_some());
+        }
+        if applied.addresses {
+            self.neighbours.configure(config, self.ports.as_ref(), now);
+        }
+        Ok(applied.changed)
+    }
+
+    /// Reads the configuration file again; all of it or nothing. What was changed at run time and
+    /// not saved is not undone unless forced.
+    pub(super) fn reload(
+        &mut self,
+        force: bool,
+        supervisor: &mut Supervisor,
+    ) -> Result<Changed, RequestError> {
+        let (config, warnings) = self.read_file()?;
+        let undone = config::undone(&self.saved, self.state.config(), &config);
+        let undone: Vec<_> = undone.iter().map(ToString::to_string).collect();
+        if !undone.is_empty() && !force {
+            return Err(RequestError::new(
+                ErrorCode::REFUSED,
+                format!(
+                    "{} does not have what was changed at run time, and to reload it would undo \
+                     that; write it there (`lodectl config save` does, if the file is otherwise as \
+                     it was), or force the reload",
+                    self.config_path.display()
+                ),
+            )
+            .with_data(undone));
+        }
+        let saved = config.clone();
+        let changed = self.take(config, supervisor).map_err(|error| {
+            let message = format!("{} is not applied, what runs stays", self.config_path.display());
+            RequestError::new(ErrorCode::CONFIG_REFUSED, message).with_data(vec![error])
+        })?;
+        self.saved = saved;
+        let undone = undone.into_iter().map(|change| format!("undone: {change}"));
+        Ok((changed, warnings.into_iter().chain(undone).collect()))
+    }
+
+    /// What the file says now, and its warnings.
+    pub(super) fn read_file(&self) -> Result<(Config, Vec<String>), RequestError> {
         let (config, warnings) = config::load(&self.config_path).map_err(|error| {
             let mistakes = match &error {
                 LoadError::Invalid { errors, .. } => {
@@ -64,22 +119,27 @@ impl Management {
                 }
                 LoadError::Read { .. } => vec![error.to_string()],
             };
-            refused(format!("{path} is refused, the old configuration stays"), mistakes)
+            let message = format!("{} is refused, what runs stays", self.config_path.display());
+            RequestError::new(ErrorCode::CONFIG_REFUSED, message).with_data(mistakes)
         })?;
-        let next = Generation(self.publisher.generation().0 + 1);
-        let now = self.now();
-        let applied = self.state.apply(config, next, now).map_err(|error: ApplyError| {
-            refused(
-                format!("{path} is not applied, the old configuration stays"),
-                vec![error.to_string()],
-            )
-        })?;
-        if applied.changed {
-            let config = self.state.config();
-            supervisor.set_targets(Target::all(config));
-            self.probes.retain(|key| self.state.slots().find(key).is_some());
-            self.neighbours.configure(config, self.ports.as_ref(), now);
+        Ok((config, warnings.iter().map(ToString::to_string).collect()))
+    }
+}
+
+/// Whether a request, or one of its changes, is to be done although something is lost.
+fn is_forced(request: &Request) -> bool {
+    request.force()
+        || matches!(request, Request::Apply(params)
+            if params.changes.iter().any(|change| change.request().force()))
+}
+
+fn refused(error: &EditError) -> RequestError {
+    match error {
+        EditError::NotFound { .. } => RequestError::new(ErrorCode::NOT_FOUND, error.to_string()),
+        EditError::Invalid { mistakes } => {
+            RequestError::new(ErrorCode::INVALID_CHANGE, "nothing was changed")
+                .with_data(mistakes.clone())
         }
-        Ok((applied.changed, warnings.iter().map(ToString::to_string).collect()))
+        other => RequestError::new(ErrorCode::INVALID_CHANGE, other.to_string()),
     }
 }

@@ -95,7 +95,8 @@ pub fn concerns(
             found.extend(old.and_then(|old| of_service(&before, old, &after, service)));
         }
     }
-    let removed = services.left.iter().filter(|s| admin_state(s.admin_state) != AdminState::Disabled);
+    let removed =
+        services.left.iter().filter(|s| admin_state(s.admin_state) != AdminState::Disabled);
     found.extend(removed.map(|s| Concern::ServiceRemoved { service: s.name.clone() }));
     found
 }
@@ -128,7 +129,8 @@ fn of_service<H: Fn(&BackendKey) -> Health>(
         }
         // One that is enabled now and was not before had nobody before.
         _ => {
-            let falls = !before.decide(old).quotas.is_empty() && after.decide(new).quotas.is_empty();
+            let falls =
+                !before.decide(old).quotas.is_empty() && after.decide(new).quotas.is_empty();
             falls.then(|| Concern::EmptyTable { service: service() })
         }
     }

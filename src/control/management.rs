@@ -23,6 +23,7 @@ use crate::config::{self, BackendKey, Config};
 use crate::forward::Tables;
 use crate::health::{Report, Supervisor, Target};
 use crate::snapshot::{Generation, PublishError, Publisher};
+use crate::stats::{BackendTotals, ServiceTotals};
 use crate::steer::Health;
 
 /// How often mailboxes, neighbours and links are looked at.
@@ -87,6 +88,10 @@ pub struct Management {
     pub(super) probes: super::show::Probes,
     pub(super) drains: super::drains::Drains,
     pub(super) jobs: super::jobs::Jobs,
+    /// What the file said when it was loaded or saved last.
+    pub(super) saved: Config,
+    pub(super) backend_baselines: super::Baselines<BackendTotals>,
+    pub(super) service_baselines: super::Baselines<ServiceTotals>,
     /// How often management started again after a panic.
     pub(super) restarts: u32,
     admin: Arc<Server>,
@@ -134,6 +139,7 @@ impl Management {
         let waits_until = timeouts.max().map(|timeout| timeout + FIRST_PROBES);
         Ok(Self {
             config_path,
+            saved: config.clone(),
             state: State::new(config, next)?,
             compiler: Compiler::default(),
             publisher,
@@ -144,6 +150,8 @@ impl Management {
             probes: super::show::Probes::default(),
             drains: super::drains::Drains::default(),
             jobs: super::jobs::Jobs::default(),
+            backend_baselines: super::Baselines::default(),
+            service_baselines: super::Baselines::default(),
             restarts: 0,
             admin: Arc::new(admin),
             stop: Arc::default(),
@@ -235,7 +243,7 @@ impl Management {
 
     /// SIGHUP is `reload` without anyone to tell.
     fn hangup(&mut self, supervisor: &mut Supervisor) {
-        match self.reload(supervisor) {
+        match self.reload(false, supervisor) {
             Ok((changed, _)) => tracing::info!(changed, "configuration reloaded (SIGHUP)"),
             Err(error) => {
                 tracing::error!("configuration not reloaded (SIGHUP), the old one stays: {error}");

@@ -184,7 +184,8 @@ impl State {
         }
     }
 
-    fn found(&self, key: &BackendKey) -> Health {
+    /// What probes found of a backend that is probed.
+    pub(super) fn found(&self, key: &BackendKey) -> Health {
         self.health.get(key).copied().unwrap_or(Health::Unknown)
     }
 

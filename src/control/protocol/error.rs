@@ -29,6 +29,8 @@ impl ErrorCode {
     pub const TOO_MANY_CONNECTIONS: Self = Self(4);
     /// The request changes something, and this is the read-only socket.
     pub const READ_ONLY: Self = Self(5);
+    /// The change would make a configuration that is not valid; `data` may list the mistakes.
+    pub const INVALID_CHANGE: Self = Self(7);
     /// It would lose something that may not be meant to be lost; `data` says what. It can be forced.
     pub const REFUSED: Self = Self(6);
 }

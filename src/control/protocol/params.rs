@@ -175,10 +175,10 @@ pub struct NewVip {
     pub protocol: Protocol,
     /// `any`, or ports and ranges: `80,443,8000-8999`.
     pub ports: String,
-    /// Whether ports on whose network it lies answer ARP and neighbour solicitation for it; false
-    /// if absent.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub arp: bool,
+    /// Whether ports on whose network it lies answer ARP and neighbour solicitation for it; they
+    /// do if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arp: Option<bool>,
 }
 
 /// A flow by its five fields.

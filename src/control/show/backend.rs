@@ -11,8 +11,8 @@ use crate::control::protocol::reply::{
 };
 use crate::control::route::route;
 use crate::forward::Tables;
-use crate::id::BackendId;
-use crate::stats::BackendTotals;
+use crate::id::{BackendId, ServiceId};
+use crate::stats::{BackendTotals, ServiceTotals};
 
 impl Management {
     pub(super) fn backends(&self) -> BackendsReply {
@@ -49,13 +49,26 @@ impl Management {
 
     /// What all workers have counted for a backend.
     pub(in crate::control) fn counted(&self, key: &BackendKey) -> BackendTotals {
-        let mut counted = BackendTotals::default();
-        if let Some(slot) = self.state.slots().find(key) {
-            for worker in &self.workers {
-                counted += worker.stats.backend(slot.id);
-            }
+        let Some(slot) = self.state.slots().find(key) else { return BackendTotals::default() };
+        self.backend_baselines.since(slot.id, self.backend_totals(slot.id))
+    }
+
+    /// What all workers have counted for a slot, for whatever backend.
+    pub(in crate::control) fn backend_totals(&self, slot: BackendId) -> BackendTotals {
+        let mut totals = BackendTotals::default();
+        for worker in &self.workers {
+            totals += worker.stats.backend(slot);
         }
-        counted
+        totals
+    }
+
+    /// What all workers have counted for a service's number, for whatever service.
+    pub(in crate::control) fn service_totals(&self, service: ServiceId) -> ServiceTotals {
+        let mut totals = ServiceTotals::default();
+        for worker in &self.workers {
+            totals += worker.stats.service(service);
+        }
+        totals
     }
 
     pub(super) fn health(&self) -> HealthReply {

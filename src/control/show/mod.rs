@@ -38,6 +38,8 @@ impl Management {
             Request::ShowDrops(_) => self.drops().into(),
             Request::ShowNeighbours(_) => self.neighbour_entries().into(),
             Request::ShowVersion(_) => self.version().into(),
+            Request::ShowConfig(_) => self.running_config().into(),
+            Request::ConfigDiff(_) => self.config_diff()?.into(),
             other => {
                 return Err(RequestError::new(
                     ErrorCode::INTERNAL_ERROR,

@@ -49,11 +49,21 @@ impl Management {
                         })
                         .collect(),
                     reason: decision.reason.sentence(&names),
-                    traffic: ServiceTraffic::default(),
+                    traffic: self.traffic(&service.name),
                 })
             })
             .collect();
         ServicesReply { services }
+    }
+
+    fn traffic(&self, service: &str) -> ServiceTraffic {
+        let Some(id) = self.state.service_id(service) else { return ServiceTraffic::default() };
+        let counted = self.service_baselines.since(id, self.service_totals(id));
+        ServiceTraffic {
+            packets: counted.packets,
+            bytes: counted.bytes,
+            new_flows: counted.new_flows,
+        }
     }
 
     pub(super) fn pools(&self) -> PoolsReply {
