@@ -1,12 +1,11 @@
 //! The appliance's daemon.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use lodestone::daemon::log;
 use lodestone::version;
-use tracing_subscriber::fmt;
 
 /// Lodestone: carries the traffic of virtual IPs to backends.
 ///
@@ -37,25 +36,16 @@ enum LogFormat {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    log_to_standard_error(&arguments);
-    match lodestone::daemon::run(&arguments.config) {
+    let format = match arguments.log_format {
+        LogFormat::Text => log::LogFormat::Text,
+        LogFormat::Json => log::LogFormat::Json,
+    };
+    let left_out = log::init(format, arguments.verbose);
+    match lodestone::daemon::run(&arguments.config, left_out) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");
             ExitCode::FAILURE
         }
-    }
-}
-
-fn log_to_standard_error(arguments: &Arguments) {
-    let level = if arguments.verbose { tracing::Level::DEBUG } else { tracing::Level::INFO };
-    let log = fmt::fmt()
-        .with_writer(std::io::stderr)
-        .with_max_level(level)
-        .with_target(false)
-        .with_ansi(std::io::stderr().is_terminal());
-    match arguments.log_format {
-        LogFormat::Text => log.init(),
-        LogFormat::Json => log.json().init(),
     }
 }

@@ -14,7 +14,7 @@ use super::{VERSION, render};
 use crate::config::{self, LoadError};
 use crate::control::protocol::Request;
 use crate::control::protocol::params::{ApplyParams, Change, SubscribeParams};
-use crate::control::protocol::reply::EventState;
+use crate::control::protocol::reply::Event;
 
 /// Does what `arguments` say. Exit code 0: done; 1: refused or failed, with a sentence on standard
 /// error. (Wrong usage is 2, by `clap`.)
@@ -122,7 +122,7 @@ fn follow_events(arguments: &Arguments, limit: Option<u32>) -> Result<String, St
         serde_json::from_str(&result).map_err(bad)?;
     let mut newest = past.newest;
     let mut stdout = io::stdout();
-    let mut show = |event: &EventState| {
+    let mut show = |event: &Event| {
         let text = if arguments.json {
             serde_json::to_string(event).unwrap_or_default() + "\n"
         } else {
@@ -137,7 +137,7 @@ fn follow_events(arguments: &Arguments, limit: Option<u32>) -> Result<String, St
         let (method, params) = client.notification().map_err(failed)?;
         match method.as_str() {
             "event" => {
-                let event: EventState = serde_json::from_str(&params).map_err(bad)?;
+                let event: Event = serde_json::from_str(&params).map_err(bad)?;
                 if event.number > newest {
                     newest = event.number;
                     if !show(&event) {

@@ -71,6 +71,7 @@ impl Management {
         if applied.targets {
             supervisor.set_targets(Target::all(config));
             self.probes.retain(|key| self.state.slots().find(key).is_some());
+            self.tally.retain(|key| self.state.slots().find(key).is_some());
         }
         if applied.addresses {
             self.neighbours.configure(config, self.ports.as_ref(), now);

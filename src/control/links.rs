@@ -4,7 +4,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::alarms::{Alarm, AlarmKind};
 use super::compile::Links;
+use super::events::{Draft, EventKind, Severity};
 use super::neighbours::{Conflict, Neighbour, Neighbours, NextHop, PortIdentity};
 use super::ports::{Ports, WorkerRemote};
 use super::route::route;
@@ -19,6 +21,10 @@ const LINK_INTERVAL: Duration = Duration::from_millis(100);
 /// Frames that are taken from one worker's mailbox at a time.
 const FRAMES_A_TICK: usize = 256;
 
+/// A conflict that differs from the last is an event at most this often: who sends two in turn must
+/// not fill the log.
+const CONFLICT_EVENT_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long a conflict stays an alarm after it was last heard of.
 const CONFLICT_MEMORY: Duration = Duration::from_mins(1);
 
@@ -32,6 +38,8 @@ pub struct NeighbourLinks {
     conflict: Option<(Conflict, Duration)>,
     /// How often what tables are made of may have changed.
     revision: u64,
+    conflict_told: Option<Duration>,
+    events: Vec<Draft>,
 }
 
 #[derive(Debug)]
@@ -52,6 +60,8 @@ impl NeighbourLinks {
             links_at: Duration::ZERO,
             conflict: None,
             revision: 0,
+            conflict_told: None,
+            events: Vec::new(),
         };
         links.configure(config, ports, Duration::ZERO);
         links
@@ -116,8 +126,17 @@ impl NeighbourLinks {
         self.poll_at = Some(now);
         if let Some(conflict) = heard.conflict {
             let is_news = self.conflict.as_ref().is_none_or(|(known, _)| *known != conflict);
-            if is_news {
-                tracing::warn!("{}", self.sentence(&conflict));
+            let may_tell = self
+                .conflict_told
+                .is_none_or(|told| now.saturating_sub(told) >= CONFLICT_EVENT_INTERVAL);
+            if is_news && may_tell {
+                self.conflict_told = Some(now);
+                self.events.push(Draft::new(
+                    EventKind::AddressConflict,
+                    Severity::Warning,
+                    self.subject(&conflict),
+                    self.sentence(&conflict),
+                ));
             }
             self.conflict = Some((conflict, now));
         }
@@ -132,7 +151,14 @@ impl NeighbourLinks {
                 continue;
             }
             port.link_up = link_up;
-            tracing::info!(port = port.name, link_up, "link changed");
+            let (severity, word) =
+                if link_up { (Severity::Info, "up") } else { (Severity::Warning, "down") };
+            self.events.push(Draft::new(
+                EventKind::LinkChanged,
+                severity,
+                format!("port {}", port.name),
+                format!("the link of port {} is {word}", port.name),
+            ));
             if link_up {
                 self.neighbours.link_up(id, now);
                 self.poll_at = Some(now);
@@ -143,10 +169,23 @@ impl NeighbourLinks {
         }
     }
 
-    /// What an operator should know, a sentence each.
+    /// What is wrong now.
     #[must_use]
-    pub fn alarms(&self) -> Vec<String> {
-        self.conflict.iter().map(|(conflict, _)| self.sentence(conflict)).collect()
+    pub fn alarms(&self) -> Vec<Alarm> {
+        let alarm = |conflict: &Conflict| {
+            let kind = AlarmKind::AddressConflict;
+            Alarm::new(kind, self.subject(conflict), self.sentence(conflict))
+        };
+        self.conflict.iter().map(|(conflict, _)| alarm(conflict)).collect()
+    }
+
+    /// What happened since the last call.
+    pub fn take_events(&mut self) -> Vec<Draft> {
+        std::mem::take(&mut self.events)
+    }
+
+    fn subject(&self, conflict: &Conflict) -> String {
+        format!("port {}", self.port_name(conflict.port))
     }
 
     /// Every next hop.

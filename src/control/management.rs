@@ -14,8 +14,11 @@ use tokio::time::sleep_until;
 
 use super::admin::{Command, Server};
 use super::adoption::Adoption;
+use super::alarms::Alarms;
 use super::compile::Compiler;
+use super::events::{EventKind, EventLog, Severity};
 use super::links::NeighbourLinks;
+use super::metrics::{self, SlotShares, Tally};
 use super::ports::{Ports, WorkerRemote};
 use super::protocol::Request;
 use super::state::{ApplyError, State};
@@ -56,7 +59,14 @@ pub struct ManagementParts {
     pub ports: Box<dyn Ports>,
     /// The admin socket.
     pub admin: Server,
+    /// Where metrics are served, if anywhere.
+    pub metrics: Option<metrics::Endpoint>,
+    /// How many messages the log has left out.
+    pub log_left_out: LogLeftOut,
 }
+
+/// How many messages a log has left out since start. Written by: the log. Read by: management.
+pub type LogLeftOut = Arc<std::sync::atomic::AtomicU64>;
 
 /// Why management cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -92,8 +102,18 @@ pub struct Management {
     pub(super) saved: Config,
     pub(super) backend_baselines: super::Baselines<BackendTotals>,
     pub(super) service_baselines: super::Baselines<ServiceTotals>,
-    /// How often management started again after a panic.
-    pub(super) restarts: u32,
+    pub(super) events: EventLog,
+    /// The alarms that have been told.
+    pub(super) raised: Alarms,
+    /// When it is looked for alarms again.
+    pub(super) alarms_at: Duration,
+    pub(super) tally: Tally,
+    /// Of the tables that are published.
+    pub(super) shares: SlotShares,
+    pub(super) log_left_out: LogLeftOut,
+    /// When the daemon started, in milliseconds since 1970.
+    pub(super) started_ms: u64,
+    metrics: Option<Arc<metrics::Endpoint>>,
     admin: Arc<Server>,
     stop: Arc<Notify>,
     started: Instant,
@@ -132,7 +152,7 @@ impl Management {
     /// The configuration has more backends or VIPs than there are numbers for.
     #[expect(clippy::disallowed_methods, reason = "management is a shell: it reads the clock")]
     pub fn new(parts: ManagementParts) -> Result<Self, ManagementError> {
-        let ManagementParts { config_path, config, publisher, workers, ports, admin } = parts;
+        let ManagementParts { config_path, config, publisher, workers, ports, .. } = parts;
         let next = Generation(publisher.generation().0 + 1);
         let neighbours = NeighbourLinks::new(&config, ports.as_ref());
         let timeouts = config.monitors.iter().map(|monitor| monitor.timeout);
@@ -152,8 +172,15 @@ impl Management {
             jobs: super::jobs::Jobs::default(),
             backend_baselines: super::Baselines::default(),
             service_baselines: super::Baselines::default(),
-            restarts: 0,
-            admin: Arc::new(admin),
+            events: EventLog::default(),
+            raised: Alarms::default(),
+            alarms_at: Duration::ZERO,
+            tally: Tally::default(),
+            shares: SlotShares::default(),
+            log_left_out: parts.log_left_out,
+            started_ms: super::record::unix_ms(),
+            metrics: parts.metrics.map(Arc::new),
+            admin: Arc::new(parts.admin),
             stop: Arc::default(),
             started: Instant::now(),
             dirty: Dirty::Now,
@@ -174,10 +201,18 @@ impl Management {
     /// # Errors
     /// The runtime cannot start, or management panics more than it can be restarted.
     pub fn run(&mut self) -> Result<(), ManagementError> {
+        self.record_appliance(EventKind::Started, Severity::Info, "the appliance forwards");
         loop {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             match catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.serve()))) {
-                Ok(result) => return result,
+                Ok(result) => {
+                    self.record_appliance(
+                        EventKind::Stopping,
+                        Severity::Info,
+                        "it was told to stop",
+                    );
+                    return result;
+                }
                 Err(_) => self.after_panic()?,
             }
         }
@@ -192,9 +227,13 @@ impl Management {
         if self.panics.len() >= LIMIT {
             return Err(ManagementError::Panics(self.panics.len()));
         }
-        tracing::error!("management panicked; it starts again with its last state");
+        self.tally.management_restarted();
+        self.record_appliance(
+            EventKind::ManagementRestarted,
+            Severity::Error,
+            "management panicked; it starts again with its last state",
+        );
         self.dirty = Dirty::Now;
-        self.restarts = self.restarts.saturating_add(1);
         Ok(())
     }
 
@@ -215,6 +254,13 @@ impl Management {
             let Err(error) = admin.run(command_sender).await;
             tracing::error!(%error, "the admin socket is not served");
         });
+        let (scrape_sender, mut scrapes) = mpsc::channel(1);
+        if let Some(metrics) = self.metrics.clone() {
+            tokio::spawn(async move {
+                let Err(error) = metrics.run(scrape_sender).await;
+                tracing::error!(%error, "metrics are not served");
+            });
+        }
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut hangup = signal(SignalKind::hangup())?;
@@ -228,6 +274,7 @@ impl Management {
                 _ = hangup.recv() => self.hangup(&mut supervisor),
                 Some(command) = commands.recv() => self.command(command, &mut supervisor),
                 Some(report) = reports.recv() => self.report(report),
+                Some(scrape) = scrapes.recv() => self.scrape(scrape),
                 () = sleep_until(next_tick) => {
                     self.tick();
                     let pause = if self.is_awaited() { ADOPTION_TICK } else { TICK };
@@ -243,20 +290,19 @@ impl Management {
 
     /// SIGHUP is `reload` without anyone to tell.
     fn hangup(&mut self, supervisor: &mut Supervisor) {
-        match self.reload(false, supervisor) {
-            Ok((changed, _)) => tracing::info!(changed, "configuration reloaded (SIGHUP)"),
-            Err(error) => {
-                tracing::error!("configuration not reloaded (SIGHUP), the old one stays: {error}");
-                for mistake in &error.data {
-                    tracing::error!("{mistake}");
-                }
+        let outcome = self.reload(false, supervisor);
+        if let Err(error) = &outcome {
+            for mistake in &error.data {
+                tracing::error!("{mistake}");
             }
         }
+        self.record_reload(&outcome);
     }
 
     fn command(&mut self, command: Command, supervisor: &mut Supervisor) {
         let Command { request, peer, reply } = command;
         if !request.is_change() {
+            self.record_show(&request);
             match request {
                 Request::ShowFlows(params) => self.ask_flows(&params, reply),
                 Request::ExplainFlow(params) => self.ask_explain(&params, reply),
@@ -268,14 +314,7 @@ impl Management {
             return;
         }
         let outcome = self.change(&request, supervisor);
-        match &outcome {
-            Ok((changed, _)) => {
-                tracing::info!(?request, uid = peer.uid, pid = peer.pid, changed, "audit");
-            }
-            Err(error) => {
-                tracing::info!(?request, uid = peer.uid, pid = peer.pid, %error, "audit: refused");
-            }
-        }
+        self.record_change(&request, peer, &outcome);
         match outcome {
             Ok((changed, warnings)) => {
                 if changed {
@@ -298,16 +337,12 @@ impl Management {
     }
 
     fn report(&mut self, report: Report) {
-        let Report { key, transition, damping, .. } = report;
+        let Report { key, result, transition, damping } = report;
+        if self.state.slots().find(&key).is_some() {
+            self.tally.probe(&key, &result);
+        }
         if let Some(transition) = transition {
-            tracing::info!(
-                pool = key.pool,
-                backend = %key.address,
-                from = %transition.from,
-                to = %transition.to,
-                cause = damping.last_cause().map(|cause| cause.to_string()),
-                "health changed"
-            );
+            self.record_health(&key, transition, &damping);
         }
         let health: Health = damping.health();
         if self.state.set_health(&key, health) {
@@ -332,6 +367,7 @@ impl Management {
         let workers = u16::try_from(self.workers.len()).unwrap_or(u16::MAX);
         self.adoption.settle(&self.publisher, workers, now);
         self.answer_jobs();
+        self.record_alarms(now);
     }
 
     /// Notes which backends drain from now on, and which do not any more.
@@ -369,7 +405,7 @@ impl Management {
         self.now().saturating_sub(self.published_at) >= super::adoption::PATIENCE
     }
 
-    fn publish_if_due(&mut self) {
+    pub(super) fn publish_if_due(&mut self) {
         let now = self.now();
         if self.waits_until.is_some_and(|until| now >= until || self.state.is_probed()) {
             self.waits_until = None;
@@ -398,6 +434,7 @@ impl Management {
             Ok(generation) => {
                 self.dirty = Dirty::Clean;
                 self.published_at = now;
+                self.shares.follow(self.publisher.current());
                 tracing::debug!(%generation, "tables published");
             }
             Err(PublishError::TooManyHeld { .. }) => {}

@@ -5,6 +5,7 @@
 
 pub mod admin;
 mod adoption;
+mod alarms;
 mod backend_slots;
 mod baselines;
 mod change;
@@ -13,14 +14,17 @@ mod difference;
 mod digest;
 mod drains;
 mod edits;
+pub mod events;
 pub mod explain;
 pub mod guard;
 mod jobs;
 mod links;
 mod management;
+pub mod metrics;
 pub mod neighbours;
 mod ports;
 pub mod protocol;
+mod record;
 mod route;
 mod show;
 mod stable_ids;
@@ -31,10 +35,11 @@ mod vip_ids;
 #[cfg(test)]
 mod tests;
 
+pub use alarms::{Alarm, AlarmKind};
 pub use baselines::{Baselines, Since};
 pub use compile::{Compiler, Links};
 pub use digest::Digests;
-pub use management::{Management, ManagementError, ManagementParts, Stopper};
+pub use management::{LogLeftOut, Management, ManagementError, ManagementParts, Stopper};
 pub use ports::{PortState, Ports, WorkerRemote};
 pub use route::{Route, route};
 pub use standing::{StandingBackend, StandingPool, StandingService};

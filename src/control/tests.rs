@@ -1,5 +1,6 @@
 //! State, tables and the loop together, on configurations as files say them.
 
+mod metrics;
 mod running;
 mod tables;
 

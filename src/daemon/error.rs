@@ -3,6 +3,7 @@
 use crate::config::LoadError;
 use crate::control::ManagementError;
 use crate::control::admin::AdminError;
+use crate::control::metrics::EndpointError;
 use crate::dpdk::DpdkError;
 
 /// Why the daemon did not start, in a sentence that says the mend.
@@ -45,6 +46,9 @@ pub enum StartError {
     /// The admin socket could not be made.
     #[error(transparent)]
     Admin(#[from] AdminError),
+    /// Metrics cannot be served.
+    #[error(transparent)]
+    Metrics(#[from] EndpointError),
     /// Management did not start.
     #[error(transparent)]
     Management(#[from] ManagementError),

@@ -5,6 +5,7 @@
 
 mod cores;
 mod error;
+pub mod log;
 mod ports;
 mod workers;
 
@@ -14,18 +15,19 @@ pub use error::StartError;
 
 use crate::config::{self, Config};
 use crate::control::admin::Server;
-use crate::control::{Management, ManagementParts};
+use crate::control::{LogLeftOut, Management, ManagementParts, metrics};
 use crate::dpdk::{Eal, EalConfig};
 use crate::forward::Tables;
 use crate::id::WorkerId;
 use crate::snapshot;
 
-/// Runs the appliance until it is told to stop (SIGTERM, SIGINT).
+/// Runs the appliance until it is told to stop (SIGTERM, SIGINT). `log_left_out` is of
+/// [`log::init`].
 ///
 /// # Errors
 /// Whatever keeps it from starting, in one sentence that says the mend. Once it forwards, only a
 /// stop ends it.
-pub fn run(config_path: &Path) -> Result<(), StartError> {
+pub fn run(config_path: &Path, log_left_out: LogLeftOut) -> Result<(), StartError> {
     cores::check_cpu()?;
     let (config, warnings) = config::load(config_path)?;
     for warning in &warnings {
@@ -33,11 +35,12 @@ pub fn run(config_path: &Path) -> Result<(), StartError> {
     }
     cores::check(&config.cpu)?;
     cores::narrow_to_management(&config.cpu)?;
-    start(config_path, config)
+    start(config_path, config, log_left_out)
 }
 
-fn start(config_path: &Path, config: Config) -> Result<(), StartError> {
+fn start(config_path: &Path, config: Config, log_left_out: LogLeftOut) -> Result<(), StartError> {
     let admin = Server::bind(&config.admin.socket)?;
+    let metrics = config.metrics.listen.map(metrics::Endpoint::bind).transpose()?;
     let eal = Eal::init(&EalConfig {
         management_core: config.cpu.management,
         hugepages: config.memory.hugepages,
@@ -55,6 +58,8 @@ fn start(config_path: &Path, config: Config) -> Result<(), StartError> {
         workers: workers.remotes,
         ports: Box::new(ports),
         admin,
+        metrics,
+        log_left_out,
     })?;
     tracing::info!(version = crate::version::VERSION, "forwarding");
     let result = management.run();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::histogram::Histogram;
 use super::totals::{FlowTotals, RuntimeTotals, Totals};
 use super::{BACKEND, Block, Reason, SERVICE};
-use crate::id::{BackendId, PORT_CAP, PortId, ServiceId};
+use crate::id::{BackendId, Family, PORT_CAP, PortId, ServiceId};
 
 /// Management's end.
 #[derive(Debug)]
@@ -45,6 +45,40 @@ impl<R: Reason> StatsView<R> {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.block.generation.read()
+    }
+
+    /// All but drops, flows and backends. Unlike [`Self::snapshot`] it allocates nothing.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.block.cells.read()
+    }
+
+    /// What the worker's time went into.
+    #[must_use]
+    pub fn runtime(&self) -> RuntimeTotals {
+        self.block.runtime.read()
+    }
+
+    /// How long bursts took.
+    #[must_use]
+    pub fn latency(&self) -> Histogram {
+        self.block.latency.read()
+    }
+
+    /// The flows of one family.
+    #[must_use]
+    pub fn flows(&self, family: Family) -> FlowTotals {
+        let [ipv4, ipv6] = &self.block.flows;
+        match family {
+            Family::Ipv4 => ipv4.read(),
+            Family::Ipv6 => ipv6.read(),
+        }
+    }
+
+    /// Frames dropped for this reason.
+    #[must_use]
+    pub fn dropped(&self, reason: R) -> u64 {
+        self.block.dropped.read(reason.index())
     }
 
     /// One backend's counters; zeros beyond the capacity.

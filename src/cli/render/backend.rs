@@ -38,7 +38,7 @@ fn way(backend: &BackendState) -> String {
 }
 
 /// The log of probes, oldest first, equal ones in a row put together.
-fn probes(log: &[ProbeResult]) -> String {
+pub(super) fn probes(log: &[ProbeResult]) -> String {
     let Some(last) = log.last() else {
         return "not probed yet".into();
     };

@@ -5,8 +5,9 @@
     reason = "a few lines for a person; write! would return an error that cannot happen"
 )]
 
+use super::backend::probes;
 use crate::cli::table::wrap;
-use crate::control::protocol::reply::{EventState, EventsReply};
+use crate::control::protocol::reply::{Event, EventsReply};
 
 /// `lodectl show events`
 #[must_use]
@@ -19,12 +20,18 @@ pub fn events(reply: &EventsReply) -> String {
 
 /// One event: when (UTC), how bad, what.
 #[must_use]
-pub fn event(event: &EventState) -> String {
-    let mut text = format!("{} {} {}: ", clock(event.time_ms), event.kind, event.subject);
-    text += &event.message;
-    let mut text = wrap(&text, 4).trim_start().to_owned();
-    if let Some(votes) = event.votes {
-        text += &format!("    votes: {} up, {} down\n", votes.up, votes.down);
+pub fn event(event: &Event) -> String {
+    let line = format!(
+        "{} {} {} {}: {}",
+        clock(event.time_ms),
+        event.severity,
+        event.kind,
+        event.subject,
+        event.message
+    );
+    let mut text = wrap(&line, 4).trim_start().to_owned();
+    if let Some(health) = &event.health {
+        text += &format!("    {}\n", probes(&health.probes));
     }
     text
 }

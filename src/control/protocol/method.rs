@@ -200,6 +200,31 @@ impl Request {
         matches!(self.access(), Access::Change)
     }
 
+    /// The service, pool or backend that it changes, if it is one.
+    #[must_use]
+    pub fn subject(&self) -> Option<String> {
+        Some(match self {
+            Self::BackendAdd(params) => params.backend.to_string(),
+            Self::BackendRemove(params)
+            | Self::BackendDrain(params)
+            | Self::BackendEnable(params)
+            | Self::BackendDisable(params) => params.backend.to_string(),
+            Self::BackendWeight(params) => params.backend.to_string(),
+            Self::PoolAdd(params) => format!("pool {}", params.pool),
+            Self::PoolRemove(params)
+            | Self::PoolDrain(params)
+            | Self::PoolEnable(params)
+            | Self::PoolDisable(params) => format!("pool {}", params.pool),
+            Self::ServiceAdd(params) => format!("service {}", params.service),
+            Self::ServiceRemove(params)
+            | Self::ServiceDrain(params)
+            | Self::ServiceEnable(params)
+            | Self::ServiceDisable(params) => format!("service {}", params.service),
+            Self::ServiceReorder(params) => format!("service {}", params.service),
+            _ => return None,
+        })
+    }
+
     /// Whether it asks to do what is refused otherwise.
     #[must_use]
     pub const fn force(&self) -> bool {

@@ -149,14 +149,14 @@ impl Management {
             destination: vip.map(|(address, _)| address),
             destination_port: entry.destination_port,
             protocol: vip.map(|(_, protocol)| super::protocol(protocol)),
-            backend: self.backend_name(entry.backend),
+            backend: self.name_of_slot(entry.backend),
             state: entry.state.name().to_owned(),
             expires_in_ms: entry.idle_expires_in_ms.into(),
         }
     }
 
     /// The backend that a slot has in this epoch, as `pool/name`.
-    fn backend_name(&self, of: BackendRef) -> Option<String> {
+    fn name_of_slot(&self, of: BackendRef) -> Option<String> {
         self.state.config().pools.iter().find_map(|pool| {
             let is_it = |backend: &&crate::config::Backend| {
                 self.state.slots().find(&BackendKey::new(pool, backend)) == Some(of)

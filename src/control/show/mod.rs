@@ -13,13 +13,12 @@ mod worker;
 use std::time::Duration;
 
 use super::management::Management;
+use super::protocol::params::EventsParams;
 use super::protocol::{ErrorCode, Reply, Request, RequestError, reply};
 use crate::config;
-use crate::forward::DropReason;
-use crate::stats::StatsSnapshot;
 use crate::steer::{AdminState, Health};
 
-pub use probes::Probes;
+pub use probes::{Probes, probe_results};
 
 impl Management {
     /// Answers a request that changes nothing and is answered at once.
@@ -38,6 +37,7 @@ impl Management {
             Request::ShowDrops(_) => self.drops().into(),
             Request::ShowNeighbours(_) => self.neighbour_entries().into(),
             Request::ShowVersion(_) => self.version().into(),
+            Request::ShowEvents(params) => self.past_events(params).into(),
             Request::ShowConfig(_) => self.running_config().into(),
             Request::ConfigDiff(_) => self.config_diff()?.into(),
             other => {
@@ -49,9 +49,11 @@ impl Management {
         })
     }
 
-    /// Every worker's counters.
-    fn snapshots(&self) -> Vec<StatsSnapshot<DropReason>> {
-        self.workers.iter().map(|worker| worker.stats.snapshot()).collect()
+    fn past_events(&self, params: &EventsParams) -> reply::EventsReply {
+        let limit = params.limit.map_or(usize::MAX, |limit| limit as usize);
+        let mut events = self.events.since(params.after.unwrap_or_default(), usize::MAX);
+        events.drain(..events.len().saturating_sub(limit));
+        reply::EventsReply { events, newest: self.events.last_number() }
     }
 
     /// The pools of a service, in its order.
@@ -61,7 +63,7 @@ impl Management {
     }
 
     /// Backends that are up and enabled, and all.
-    fn healthy(&self, pool: &config::Pool) -> (u32, u32) {
+    pub(in crate::control) fn healthy(&self, pool: &config::Pool) -> (u32, u32) {
         let state = self.state.pool(pool);
         let healthy = state
             .backends

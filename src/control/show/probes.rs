@@ -27,18 +27,7 @@ impl Probes {
 
     /// The last results of a backend's probes, oldest first.
     pub(super) fn results(&self, key: &BackendKey, now: Duration) -> Vec<ProbeResult> {
-        let history = self.by_backend.get(key).map(Damping::history).unwrap_or_default();
-        history
-            .iter()
-            .map(|result| ProbeResult {
-                age_ms: milliseconds(now.saturating_sub(result.at)),
-                took_ms: milliseconds(result.rtt),
-                failure: match &result.outcome {
-                    Outcome::Pass => None,
-                    Outcome::Fail(cause) => Some(cause.to_string()),
-                },
-            })
-            .collect()
+        self.by_backend.get(key).map(|damping| probe_results(damping, now)).unwrap_or_default()
     }
 
     /// When the backend's health became what it is; `None` if it has been so from the start.
@@ -54,4 +43,17 @@ impl Probes {
             Outcome::Fail(cause) => Some(cause.to_string()),
         })
     }
+}
+
+/// The last results of probes as they look at `now`, oldest first.
+pub fn probe_results(damping: &Damping, now: Duration) -> Vec<ProbeResult> {
+    let result = |result: &crate::health::ProbeResult| ProbeResult {
+        age_ms: milliseconds(now.saturating_sub(result.at)),
+        took_ms: milliseconds(result.rtt),
+        failure: match &result.outcome {
+            Outcome::Pass => None,
+            Outcome::Fail(cause) => Some(cause.to_string()),
+        },
+    };
+    damping.history().iter().map(result).collect()
 }

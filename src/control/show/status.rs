@@ -29,7 +29,7 @@ impl Management {
             })
             .collect();
         let ports: Vec<_> = self.port_states().collect();
-        let alarms = self.alarms();
+        let alarms = self.alarms().into_iter().map(|alarm| alarm.text).collect();
         StatusReply {
             name: config.appliance.name.clone(),
             version: version::VERSION.to_owned(),
@@ -65,14 +65,16 @@ impl Management {
                 .collect(),
             management: ManagementStatus {
                 core: count(config.cpu.management),
-                restarts: self.restarts,
+                restarts: u32::try_from(self.tally.management_restarts()).unwrap_or(u32::MAX),
             },
             alarms,
         }
     }
 
     /// Every port with its id and how it is at the moment.
-    pub(super) fn port_states(&self) -> impl Iterator<Item = (PortId, &config::Port, PortState)> {
+    pub(in crate::control) fn port_states(
+        &self,
+    ) -> impl Iterator<Item = (PortId, &config::Port, PortState)> {
         let ids = (0..=u8::MAX).map(PortId);
         ids.zip(&self.state.config().ports).map(|(id, port)| (id, port, self.ports.state(id)))
     }
@@ -85,36 +87,6 @@ impl Management {
             inputs: digests.inputs,
             tables: digests.tables,
         }
-    }
-
-    /// What an operator should look at, one sentence each.
-    pub(in crate::control) fn alarms(&self) -> Vec<String> {
-        let mut alarms: Vec<_> = self.neighbours.alarms();
-        let newest = self.publisher.generation();
-        // A worker may still be about to adopt what was published a moment ago.
-        if self.is_overdue() {
-            for place in self.publisher.lagging(newest) {
-                let Some(worker) = self.workers.get(place) else { continue };
-                alarms.push(format!(
-                    "worker {} runs generation {} and not {newest}; look at `lodectl show workers` \
-                     for whether it polls",
-                    worker.id.0,
-                    self.publisher.observed(place).unwrap_or_default()
-                ));
-            }
-        }
-        for (_, port, state) in self.port_states() {
-            alarms.extend(state.alarm.clone());
-            if !state.link_up {
-                alarms.push(format!("port {} has no link", port.name));
-            }
-        }
-        for service in &self.state.config().services {
-            if self.pools_of(service).all(|pool| self.healthy(pool).0 == 0) {
-                alarms.push(format!("service {} has no healthy backend", service.name));
-            }
-        }
-        alarms
     }
 
     fn pool_summary(&self, pool: &config::Pool) -> PoolSummary {

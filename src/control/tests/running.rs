@@ -21,8 +21,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::control::admin::Server;
 use crate::control::{
-    BACKEND_CAP, Management, ManagementError, ManagementParts, PortState, Ports, Stopper,
-    WorkerRemote,
+    BACKEND_CAP, LogLeftOut, Management, ManagementError, ManagementParts, PortState, Ports,
+    Stopper, WorkerRemote,
 };
 use crate::forward::{BackendFlags, DropReason, Tables};
 use crate::id::{PortId, WorkerId};
@@ -107,7 +107,7 @@ fn work(
 }
 
 /// What a backend at 10.0.1.x answers to ARP.
-fn arp_answer(frame: &Frame) -> Option<Frame> {
+pub(super) fn arp_answer(frame: &Frame) -> Option<Frame> {
     let link = parse::link(&frame.bytes).unwrap();
     let Ok(Network::Arp) = parse::network(&frame.bytes, &link) else { return None };
     let asked = arp::parse(&frame.bytes[link.l3_offset..]).unwrap();
@@ -162,6 +162,8 @@ impl Appliance {
             }],
             ports: Box::new(ports),
             admin: Server::bind(directory.path().join("admin.sock")).unwrap(),
+            metrics: None,
+            log_left_out: LogLeftOut::default(),
         })
         .unwrap();
         adjust(&mut management);

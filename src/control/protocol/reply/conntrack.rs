@@ -57,6 +57,8 @@ pub struct ShardState {
     pub refused: u64,
     /// Flows forgotten after their idle timeout.
     pub expired: u64,
+    /// Flows forgotten at the operator's wish.
+    pub removed: u64,
 }
 
 /// Tracked flows.

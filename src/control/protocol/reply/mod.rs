@@ -21,7 +21,7 @@ pub use backend::{BackendState, BackendsReply, DrainState, DrainsReply, PoolBack
 pub use change::{ChangeReply, FlushReply, SaveReply, SubscribeReply};
 pub use config::{ConfigReply, DiffReply, DifferenceState, VersionReply};
 pub use conntrack::{ConntrackReply, DropState, DropsReply, FlowState, FlowsReply, ShardState};
-pub use event::{EventState, EventsReply, Votes};
+pub use event::{Event, EventKind, EventsReply, HealthChange, Severity, Votes};
 pub use explain::{
     AffinityInput, Encapsulated, ExplainReply, Level1Choice, Level2Choice, Outcome, Tracked,
     VipMatch,

@@ -1,0 +1,230 @@
+//! What an operator should look at now, and the events of its coming and going.
+//!
+//! An alarm is known by its kind and its subject. Its sentence may have numbers that change while
+//! it lasts: that makes no new alarm.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::events::{Draft, EventKind, Severity};
+use super::management::Management;
+
+/// How many alarms that came or went in one look become events of their own; one more event tells
+/// the number of the others, so that an outage does not wash everything else out of the log.
+const EVENTS_A_LOOK: usize = 64;
+
+/// What kind of thing is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AlarmKind {
+    /// Another host claims an address of the appliance.
+    AddressConflict,
+    /// A worker does not run the newest tables.
+    WorkerLagging,
+    /// A port works otherwise than it should; its driver has the sentence.
+    PortTrouble,
+    /// A port has no link.
+    LinkDown,
+    /// A service has no backend that takes new flows.
+    NoHealthyBackend,
+}
+
+impl AlarmKind {
+    /// Every kind.
+    pub const ALL: [Self; 5] = [
+        Self::AddressConflict,
+        Self::WorkerLagging,
+        Self::PortTrouble,
+        Self::LinkDown,
+        Self::NoHealthyBackend,
+    ];
+
+    /// The word for it in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AddressConflict => "address-conflict",
+            Self::WorkerLagging => "worker-lagging",
+            Self::PortTrouble => "port-trouble",
+            Self::LinkDown => "link-down",
+            Self::NoHealthyBackend => "no-healthy-backend",
+        }
+    }
+
+    /// The event of its beginning. `None` if whoever notices it records an event at once.
+    const fn raised(self) -> Option<EventKind> {
+        match self {
+            Self::AddressConflict | Self::LinkDown => None,
+            Self::WorkerLagging => Some(EventKind::WorkerLagging),
+            Self::PortTrouble | Self::NoHealthyBackend => Some(EventKind::AlarmRaised),
+        }
+    }
+
+    /// The event of its end.
+    const fn cleared(self) -> Option<EventKind> {
+        match self {
+            Self::LinkDown => None,
+            Self::WorkerLagging => Some(EventKind::WorkerCurrent),
+            Self::AddressConflict | Self::PortTrouble | Self::NoHealthyBackend => {
+                Some(EventKind::AlarmCleared)
+            }
+        }
+    }
+
+    const fn severity(self) -> Severity {
+        match self {
+            Self::NoHealthyBackend => Severity::Error,
+            _ => Severity::Warning,
+        }
+    }
+}
+
+/// Something that is wrong now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alarm {
+    /// What kind of thing.
+    pub kind: AlarmKind,
+    /// What it concerns, by names of the configuration: `port lan`, `service site`, `worker 0`.
+    pub subject: String,
+    /// One sentence for the operator.
+    pub text: String,
+}
+
+impl Alarm {
+    /// An alarm of this kind, about this subject, in this sentence.
+    #[must_use]
+    pub fn new(kind: AlarmKind, subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { kind, subject: subject.into(), text: text.into() }
+    }
+}
+
+/// The alarms of the last look, by kind and subject.
+#[derive(Debug, Default)]
+pub struct Alarms {
+    raised: BTreeMap<(AlarmKind, String), String>,
+}
+
+impl Alarms {
+    /// Takes what is wrong now, and returns the events of what came and went since the last look.
+    pub fn update(&mut self, now: Vec<Alarm>) -> Vec<Draft> {
+        let now: BTreeMap<_, _> =
+            now.into_iter().map(|alarm| ((alarm.kind, alarm.subject), alarm.text)).collect();
+        let came = now.iter().filter(|(key, _)| !self.raised.contains_key(key));
+        let came = came.filter_map(|((kind, subject), text)| {
+            Some(Draft::new(kind.raised()?, kind.severity(), subject, text))
+        });
+        let went = self.raised.iter().filter(|(key, _)| !now.contains_key(key));
+        let went = went.filter_map(|((kind, subject), text)| {
+            Some(Draft::new(kind.cleared()?, Severity::Info, subject, format!("no longer: {text}")))
+        });
+        let mut drafts: Vec<_> = came.chain(went).collect();
+        let more = drafts.len().saturating_sub(EVENTS_A_LOOK);
+        if more > 0 {
+            drafts.truncate(EVENTS_A_LOOK);
+            let message = format!("{more} more alarms came or went; `lodectl status` has all");
+            let kind = EventKind::AlarmRaised;
+            drafts.push(Draft::new(kind, Severity::Warning, "appliance", message));
+        }
+        self.raised = now;
+        drafts
+    }
+}
+
+impl Management {
+    /// What is wrong now.
+    pub(super) fn alarms(&self) -> Vec<Alarm> {
+        let mut alarms = self.neighbours.alarms();
+        let newest = self.publisher.generation();
+        // A worker may still be about to adopt what was published a moment ago.
+        let lagging = if self.is_overdue() { self.publisher.lagging(newest) } else { Vec::new() };
+        for place in lagging {
+            let Some(worker) = self.workers.get(place) else { continue };
+            let generation = self.publisher.observed(place).unwrap_or_default();
+            alarms.push(Alarm::new(
+                AlarmKind::WorkerLagging,
+                format!("worker {}", worker.id),
+                format!(
+                    "worker {} runs generation {generation} and not {newest}; look at `lodectl \
+                     show workers` for whether it polls",
+                    worker.id
+                ),
+            ));
+        }
+        for (_, port, state) in self.port_states() {
+            let subject = || format!("port {}", port.name);
+            if let Some(text) = state.alarm {
+                alarms.push(Alarm::new(AlarmKind::PortTrouble, subject(), text));
+            }
+            if !state.link_up {
+                let text = format!("port {} has no link", port.name);
+                alarms.push(Alarm::new(AlarmKind::LinkDown, subject(), text));
+            }
+        }
+        let config = self.state.config();
+        let healthy: HashMap<_, _> =
+            config.pools.iter().map(|pool| (pool.name.as_str(), self.healthy(pool).0)).collect();
+        let is_empty = |pool: &String| healthy.get(pool.as_str()).is_none_or(|count| *count == 0);
+        for service in &config.services {
+            if service.pools.iter().all(is_empty) {
+                let subject = format!("service {}", service.name);
+                let text = format!("service {} has no healthy backend", service.name);
+                alarms.push(Alarm::new(AlarmKind::NoHealthyBackend, subject, text));
+            }
+        }
+        alarms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lagging(worker: u16, generation: u64) -> Alarm {
+        let text = format!("worker {worker} runs generation {generation}");
+        Alarm::new(AlarmKind::WorkerLagging, format!("worker {worker}"), text)
+    }
+
+    #[test]
+    fn an_alarm_is_news_once_whatever_numbers_its_sentence_has() {
+        let mut alarms = Alarms::default();
+        let draft = |kind, severity, message: &str| Draft::new(kind, severity, "worker 1", message);
+        let raised =
+            draft(EventKind::WorkerLagging, Severity::Warning, "worker 1 runs generation 3");
+        assert_eq!(alarms.update(vec![lagging(1, 3)]), [raised]);
+        assert_eq!(alarms.update(vec![lagging(1, 4)]), []);
+        let cleared = draft(
+            EventKind::WorkerCurrent,
+            Severity::Info,
+            "no longer: worker 1 runs generation 4",
+        );
+        assert_eq!(alarms.update(Vec::new()), [cleared]);
+        assert_eq!(alarms.update(Vec::new()), []);
+    }
+
+    #[test]
+    fn what_has_an_event_of_its_own_makes_no_second_one() {
+        let mut alarms = Alarms::default();
+        let down = Alarm::new(AlarmKind::LinkDown, "port lan", "port lan has no link");
+        let conflict = Alarm::new(AlarmKind::AddressConflict, "port lan", "claimed");
+        assert_eq!(alarms.update(vec![down, conflict]), []);
+        let kind = EventKind::AlarmCleared;
+        let cleared = Draft::new(kind, Severity::Info, "port lan", "no longer: claimed");
+        assert_eq!(alarms.update(Vec::new()), [cleared]);
+    }
+
+    #[test]
+    fn an_outage_does_not_fill_the_log() {
+        let alarm = |number| {
+            let subject = format!("service s{number}");
+            Alarm::new(AlarmKind::NoHealthyBackend, subject.clone(), subject)
+        };
+        let mut alarms = Alarms::default();
+        let drafts = alarms.update((0..10_000).map(alarm).collect());
+        assert_eq!(drafts.len(), EVENTS_A_LOOK + 1);
+        let last = Draft::new(
+            EventKind::AlarmRaised,
+            Severity::Warning,
+            "appliance",
+            "9936 more alarms came or went; `lodectl status` has all",
+        );
+        assert_eq!(drafts.last(), Some(&last));
+    }
+}

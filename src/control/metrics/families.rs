@@ -1,0 +1,418 @@
+//! Every family of metrics: its name, what it means, and where its numbers come from.
+//! `docs/metrics.md` has the same list; a test compares them.
+
+use super::family::{Family, Kind, Samples};
+use super::observation::BackendObservation;
+use super::tally::ProbeTally;
+use super::text::{Label, Lines};
+use crate::control::events::EventKind;
+use crate::steer::{AdminState, Health};
+use crate::version;
+
+const WORKER: &[&str] = &["worker"];
+const SHARD: &[&str] = &["worker", "family"];
+const PORT: &[&str] = &["port"];
+const POOL: &[&str] = &["pool"];
+const BACKEND: &[&str] = &["pool", "backend"];
+
+const fn gauge(
+    name: &'static str,
+    labels: &'static [&'static str],
+    samples: Samples,
+    help: &'static str,
+) -> Family {
+    Family { name, kind: Kind::Gauge, labels, help, samples }
+}
+
+const fn counter(
+    name: &'static str,
+    labels: &'static [&'static str],
+    samples: Samples,
+    help: &'static str,
+) -> Family {
+    Family { name, kind: Kind::Counter, labels, help, samples }
+}
+
+/// Every family, in the order of the text.
+pub const FAMILIES: &[Family] = &[
+    gauge(
+        "lodestone_build_info",
+        &["version", "commit", "dpdk"],
+        Samples::Free(|_, lines| {
+            let labels: [Label<'_>; 3] = [
+                ("version", &version::VERSION),
+                ("commit", &version::COMMIT),
+                ("dpdk", &version::DPDK),
+            ];
+            lines.sample(&labels, true);
+        }),
+        "What the daemon was built from; always 1.",
+    ),
+    gauge(
+        "lodestone_appliance_info",
+        &["name"],
+        Samples::Free(|seen, lines| lines.sample(&[("name", &seen.appliance)], true)),
+        "The name of the appliance in its configuration; always 1.",
+    ),
+    gauge(
+        "lodestone_start_time_seconds",
+        &[],
+        Samples::Once(|seen| seen.start_time.into()),
+        "When the daemon started, in seconds since 1970.",
+    ),
+    gauge(
+        "lodestone_uptime_seconds",
+        &[],
+        Samples::Once(|seen| seen.uptime.into()),
+        "Seconds since the daemon started.",
+    ),
+    gauge(
+        "lodestone_tables_generation",
+        &[],
+        Samples::Once(|seen| seen.generation.into()),
+        "The newest published generation of the tables.",
+    ),
+    gauge(
+        "lodestone_tables_info",
+        &["digest"],
+        Samples::Free(|seen, lines| lines.sample(&[("digest", &seen.tables_digest)], true)),
+        "The digest of the tables, equal on appliances that choose equally; always 1.",
+    ),
+    counter(
+        "lodestone_management_restarts_total",
+        &[],
+        Samples::Once(|seen| seen.management_restarts.into()),
+        "Restarts of management after a panic; the workers went on.",
+    ),
+    counter(
+        "lodestone_log_messages_left_out_total",
+        &[],
+        Samples::Once(|seen| seen.log_left_out.into()),
+        "Messages that the log left out since many similar ones came at once.",
+    ),
+    counter(
+        "lodestone_events_total",
+        &["kind"],
+        Samples::Free(|seen, lines| {
+            for (kind, count) in EventKind::ALL.iter().zip(seen.events) {
+                lines.sample(&[("kind", kind)], count);
+            }
+        }),
+        "Events by their kind, as in `lodectl show events`.",
+    ),
+    gauge(
+        "lodestone_alarm",
+        &["alarm", "subject"],
+        Samples::Free(|seen, lines| {
+            for (kind, subject) in &seen.alarms {
+                lines.sample(&[("alarm", &kind.name()), ("subject", subject)], true);
+            }
+        }),
+        "1 for each alarm that `lodectl status` shows now; no sample without alarms.",
+    ),
+    gauge(
+        "lodestone_alarms",
+        &[],
+        Samples::Once(|seen| (seen.alarms.len() as u64).into()),
+        "How many alarms there are now.",
+    ),
+    counter(
+        "lodestone_admin_requests_total",
+        &["method", "outcome"],
+        Samples::Free(|seen, lines| {
+            for (method, outcome, count) in &seen.requests {
+                lines.sample(&[("method", method), ("outcome", &outcome.name())], *count);
+            }
+        }),
+        "Requests over the admin sockets that management was asked, by outcome: done or refused.",
+    ),
+    gauge(
+        "lodestone_worker_info",
+        &["worker", "core"],
+        Samples::Free(|seen, lines| {
+            for worker in &seen.workers {
+                lines.sample(&[("worker", &worker.worker), ("core", &worker.core)], true);
+            }
+        }),
+        "The CPU core of a worker; always 1.",
+    ),
+    counter(
+        "lodestone_worker_receive_packets_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.rx_packets.into()),
+        "Frames that a worker received from ports.",
+    ),
+    counter(
+        "lodestone_worker_receive_bytes_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.rx_bytes.into()),
+        "Bytes of these frames, without the frame check sequence.",
+    ),
+    counter(
+        "lodestone_worker_transmit_packets_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.tx_packets.into()),
+        "Frames that ports took from a worker: encapsulated, answers, and originated by management.",
+    ),
+    counter(
+        "lodestone_worker_transmit_bytes_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.tx_bytes.into()),
+        "Bytes of these frames, without the frame check sequence.",
+    ),
+    counter(
+        "lodestone_worker_dropped_packets_total",
+        &["worker", "reason"],
+        Samples::Reasons(|worker, reason| worker.dropped.get(reason.index()).copied().into()),
+        "Frames that a worker dropped, by reason (docs/drop-reasons.md).",
+    ),
+    counter(
+        "lodestone_worker_punted_packets_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.punted.into()),
+        "Received frames that went to management.",
+    ),
+    counter(
+        "lodestone_worker_originated_packets_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.originated.into()),
+        "Frames that management made and gave a worker to send.",
+    ),
+    counter(
+        "lodestone_worker_reply_packets_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.replies.into()),
+        "Received frames that a worker turned into an answer: ARP, neighbour discovery, echo.",
+    ),
+    counter(
+        "lodestone_worker_polls_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.polls().into()),
+        "Times that a worker asked its queues for frames.",
+    ),
+    counter(
+        "lodestone_worker_empty_polls_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.empty_polls.into()),
+        "Polls that found nothing.",
+    ),
+    counter(
+        "lodestone_worker_transmit_retries_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.tx_retries.into()),
+        "Times that a worker offered a burst again since a port had not taken all of it.",
+    ),
+    gauge(
+        "lodestone_worker_generation",
+        WORKER,
+        Samples::Worker(|worker| worker.generation.into()),
+        "The generation of the tables that a worker runs.",
+    ),
+    gauge(
+        "lodestone_worker_lagging",
+        WORKER,
+        Samples::Worker(|worker| worker.lagging.into()),
+        "1 if a worker did not adopt the newest generation within a second.",
+    ),
+    gauge(
+        "lodestone_conntrack_entries",
+        SHARD,
+        Samples::Shard(|shard| shard.flows.entries.into()),
+        "Flows that are tracked now.",
+    ),
+    gauge(
+        "lodestone_conntrack_capacity_entries",
+        SHARD,
+        Samples::Shard(|shard| shard.capacity.into()),
+        "Flows that can be tracked.",
+    ),
+    counter(
+        "lodestone_conntrack_hits_total",
+        SHARD,
+        Samples::Shard(|shard| shard.flows.hits.into()),
+        "Packets that followed their flow's entry.",
+    ),
+    counter(
+        "lodestone_conntrack_new_flows_total",
+        SHARD,
+        Samples::Shard(|shard| shard.flows.new.into()),
+        "Decisions for a TCP SYN, or for a packet of another protocol without an entry.",
+    ),
+    counter(
+        "lodestone_conntrack_unverified_flows_total",
+        SHARD,
+        Samples::Shard(|shard| shard.flows.unverified.into()),
+        "Decisions for a TCP packet other than a SYN without an entry.",
+    ),
+    counter(
+        "lodestone_conntrack_refused_flows_total",
+        SHARD,
+        Samples::Shard(|shard| shard.flows.refused.into()),
+        "Decisions that found no room for an entry; the tables decide about the next packet too.",
+    ),
+    counter(
+        "lodestone_conntrack_expired_flows_total",
+        SHARD,
+        Samples::Shard(|shard| shard.flows.expired.into()),
+        "Entries that were removed since they had been silent too long.",
+    ),
+    gauge(
+        "lodestone_port_up",
+        PORT,
+        Samples::Port(|port| port.link_up.into()),
+        "1 if the port has a link.",
+    ),
+    gauge(
+        "lodestone_port_rss",
+        PORT,
+        Samples::Port(|port| port.rss.into()),
+        "1 if the device spreads flows over its queues.",
+    ),
+    counter(
+        "lodestone_port_receive_packets_total",
+        PORT,
+        Samples::Port(|port| port.rx_packets.into()),
+        "Frames that the device received.",
+    ),
+    counter(
+        "lodestone_port_transmit_packets_total",
+        PORT,
+        Samples::Port(|port| port.tx_packets.into()),
+        "Frames that the device sent.",
+    ),
+    counter(
+        "lodestone_port_receive_missed_packets_total",
+        PORT,
+        Samples::Port(|port| port.rx_missed.into()),
+        "Frames that the device dropped since no worker fetched them in time.",
+    ),
+    gauge(
+        "lodestone_service_pool_share_ratio",
+        &["service", "pool"],
+        Samples::Share,
+        "The part of a service's new flows that goes to a pool, 0 to 1.",
+    ),
+    gauge(
+        "lodestone_pool_backends",
+        POOL,
+        Samples::Pool(|pool| pool.backends.into()),
+        "All backends of a pool.",
+    ),
+    gauge(
+        "lodestone_pool_healthy_backends",
+        POOL,
+        Samples::Pool(|pool| pool.healthy.into()),
+        "Backends of a pool that are up and enabled.",
+    ),
+    gauge(
+        "lodestone_pool_threshold_backends",
+        POOL,
+        Samples::Pool(|pool| pool.threshold.into()),
+        "With fewer healthy backends a pool takes no new flows.",
+    ),
+    gauge(
+        "lodestone_backend_info",
+        &["pool", "backend", "address"],
+        Samples::BackendFree(|pool, backend, lines| {
+            labelled(pool, backend, ("address", &backend.address), true, lines);
+        }),
+        "The address of a backend; always 1.",
+    ),
+    gauge(
+        "lodestone_backend_up",
+        BACKEND,
+        Samples::Backend(|backend| (backend.health == Health::Up).into()),
+        "1 if a backend's monitor says that it is up; 0 also while it was not probed yet.",
+    ),
+    gauge(
+        "lodestone_backend_admin_state",
+        &["pool", "backend", "state"],
+        Samples::BackendFree(|pool, backend, lines| {
+            for (word, state) in [
+                ("enabled", AdminState::Enabled),
+                ("draining", AdminState::Draining),
+                ("disabled", AdminState::Disabled),
+            ] {
+                labelled(pool, backend, ("state", &word), backend.admin == state, lines);
+            }
+        }),
+        "1 for the state that the operator wants of a backend, 0 for the others.",
+    ),
+    gauge(
+        "lodestone_backend_weight",
+        BACKEND,
+        Samples::Backend(|backend| u64::from(backend.weight).into()),
+        "The weight of a backend in its pool.",
+    ),
+    gauge(
+        "lodestone_backend_slot_share_ratio",
+        BACKEND,
+        Samples::Backend(|backend| backend.slot_share.into()),
+        "The part of the slots of its pool's table that a backend has, 0 to 1.",
+    ),
+    gauge(
+        "lodestone_backend_next_hop_known",
+        BACKEND,
+        Samples::Backend(|backend| backend.resolved.into()),
+        "1 if the link-layer address of the next hop towards a backend is known.",
+    ),
+    counter(
+        "lodestone_backend_packets_total",
+        BACKEND,
+        Samples::Backend(|backend| backend.totals.packets.into()),
+        "Packets that were encapsulated to a backend.",
+    ),
+    counter(
+        "lodestone_backend_bytes_total",
+        BACKEND,
+        Samples::Backend(|backend| backend.totals.bytes.into()),
+        "Bytes of these packets by their own IP headers, without the outer headers.",
+    ),
+    counter(
+        "lodestone_backend_new_flows_total",
+        BACKEND,
+        Samples::Backend(|backend| backend.totals.new_flows.into()),
+        "How often a backend was chosen: once a flow, but for each packet of a flow without room.",
+    ),
+    gauge(
+        "lodestone_backend_tracked_flows",
+        BACKEND,
+        Samples::Backend(|backend| backend.totals.flows.into()),
+        "Flows to a backend that are tracked now.",
+    ),
+    counter(
+        "lodestone_backend_probes_total",
+        &["pool", "backend", "result"],
+        Samples::BackendFree(|pool, backend, lines| {
+            let Some(ProbeTally { passed, failed, void, .. }) = backend.probes else { return };
+            for (word, count) in [("pass", passed), ("fail", failed), ("void", void)] {
+                labelled(pool, backend, ("result", &word), count, lines);
+            }
+        }),
+        "Probes of a backend: pass, fail, or void, which failed in the appliance and says nothing.",
+    ),
+    counter(
+        "lodestone_backend_probe_seconds_total",
+        BACKEND,
+        Samples::Backend(|backend| backend.probes.map(|probes| probes.took.as_secs_f64()).into()),
+        "Seconds that the probes of a backend took, all together.",
+    ),
+    gauge(
+        "lodestone_backend_last_probe_seconds",
+        BACKEND,
+        Samples::Backend(|backend| backend.probes.map(|probes| probes.last.as_secs_f64()).into()),
+        "Seconds that the last probe of a backend took.",
+    ),
+];
+
+/// A sample of a backend with one label more.
+fn labelled(
+    pool: &str,
+    backend: &BackendObservation,
+    more: Label<'_>,
+    value: impl Into<super::text::Value>,
+    lines: &mut Lines<'_>,
+) {
+    let labels: [Label<'_>; 3] = [("pool", &pool), ("backend", &backend.name), more];
+    lines.sample(&labels, value);
+}

@@ -1,0 +1,146 @@
+//! What management writes down as it works: events, audit lines, and what metrics count.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::admin::PeerCredentials;
+use super::events::{Draft, EventKind, HealthChange, Severity, Votes};
+use super::management::Management;
+use super::metrics::Outcome;
+use super::protocol::{Request, RequestError};
+use super::show;
+use crate::config::BackendKey;
+use crate::health::{Damping, Transition};
+use crate::steer::Health;
+
+/// How often it is looked for alarms that came or went.
+const ALARM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Whether anything changed, and the warnings; or the refusal.
+type ChangeOutcome = Result<(bool, Vec<String>), RequestError>;
+
+impl Management {
+    /// Takes an event that happens now.
+    pub(super) fn record(&mut self, draft: Draft) {
+        self.events.record(unix_ms(), draft);
+    }
+
+    /// Takes what changed about the appliance as a whole.
+    pub(super) fn record_appliance(&mut self, kind: EventKind, severity: Severity, message: &str) {
+        self.record(Draft::new(kind, severity, "appliance", message));
+    }
+
+    /// Takes a request that changes nothing.
+    pub(super) fn record_show(&mut self, request: &Request) {
+        self.tally.request(request.method(), Outcome::Done);
+    }
+
+    /// Takes what became of a request of an operator. Every one has a line in the log; what it
+    /// changed is an event.
+    pub(super) fn record_change(
+        &mut self,
+        request: &Request,
+        peer: PeerCredentials,
+        outcome: &ChangeOutcome,
+    ) {
+        let PeerCredentials { uid, pid } = peer;
+        let method = request.method();
+        match outcome {
+            Ok((changed, _)) => {
+                tracing::info!(target: "audit", ?request, uid, pid, changed, "audit");
+                self.tally.request(method, Outcome::Done);
+            }
+            Err(error) => {
+                tracing::warn!(target: "audit", ?request, uid, pid, %error, "audit: refused");
+                self.tally.request(method, Outcome::Refused);
+            }
+        }
+        if matches!(request, Request::Reload(_)) {
+            self.record_reload(outcome);
+        } else if let Ok((true, _)) = outcome {
+            let subject = request.subject().unwrap_or_else(|| "appliance".to_owned());
+            let message = format!("{method} by user id {uid}");
+            self.record(Draft::new(EventKind::AdminChanged, Severity::Info, subject, message));
+        }
+    }
+
+    /// Takes what became of a reload, whoever wanted it.
+    pub(super) fn record_reload(&mut self, outcome: &ChangeOutcome) {
+        let subject = self.config_path.display().to_string();
+        let draft = match outcome {
+            Ok((false, _)) => return,
+            Ok((true, warnings)) => {
+                let message = match warnings.len() {
+                    0 => "the configuration is applied".to_owned(),
+                    count => format!("the configuration is applied, with {count} warnings"),
+                };
+                Draft::new(EventKind::ConfigApplied, Severity::Info, subject, message)
+            }
+            Err(error) => {
+                let first = error.data.first().map(|mistake| format!(": {mistake}"));
+                let more = match error.data.len() {
+                    0 | 1 => String::new(),
+                    count => format!(" (and {} more)", count - 1),
+                };
+                let message = format!("{}{}{more}", error.message, first.unwrap_or_default());
+                Draft::new(EventKind::ConfigRefused, Severity::Error, subject, message)
+            }
+        };
+        self.record(draft);
+    }
+
+    /// Takes a change of a backend's health, and what it rests on (OPS-09).
+    pub(super) fn record_health(
+        &mut self,
+        key: &BackendKey,
+        transition: Transition,
+        damping: &Damping,
+    ) {
+        // It may be gone since the probe began.
+        let Some(name) = self.backend_name(key) else { return };
+        let change = HealthChange {
+            from: show::health(transition.from),
+            to: show::health(transition.to),
+            cause: damping.last_cause().map(|cause| cause.to_string()),
+            votes: match transition.to {
+                Health::Up => Votes { up: 1, down: 0 },
+                Health::Down => Votes { up: 0, down: 1 },
+                Health::Unknown => Votes::default(),
+            },
+            probes: show::probe_results(damping, self.now()),
+        };
+        self.record(Draft::health_changed(name, change));
+    }
+
+    /// Records what ports and neighbours had to tell, and once a second what alarms came and went.
+    pub(super) fn record_alarms(&mut self, now: Duration) {
+        for draft in self.neighbours.take_events() {
+            self.record(draft);
+        }
+        if now < self.alarms_at {
+            return;
+        }
+        self.alarms_at = now + ALARM_INTERVAL;
+        let alarms = self.alarms();
+        for draft in self.raised.update(alarms) {
+            self.record(draft);
+        }
+    }
+
+    /// A backend's name, as `pool/name`.
+    fn backend_name(&self, key: &BackendKey) -> Option<String> {
+        let pool = self.state.config().pools.iter().find(|pool| pool.name == key.pool)?;
+        let is_it = |virtual_network: &Option<String>, address| {
+            *virtual_network == key.virtual_network && address == key.address
+        };
+        let mut backends = pool.backends.iter();
+        let backend = backends.find(|one| is_it(&one.virtual_network, one.address))?;
+        Some(format!("{}/{}", pool.name, backend.name))
+    }
+}
+
+/// Milliseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "management is a shell: it reads the clock")]
+pub(super) fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

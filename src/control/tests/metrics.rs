@@ -1,0 +1,446 @@
+//! Each metric moves when the thing happens that it is about (issue's point 4; OPS-01, OPS-12).
+
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the test is the world around management: ports that it sets, and time that passes"
+)]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::running::arp_answer;
+use super::*;
+use crate::config::BackendKey;
+use crate::control::admin::Server;
+use crate::control::events::{EventKind, Severity};
+use crate::control::metrics::{FAMILIES, Kind, Outcome, Text};
+use crate::control::{BACKEND_CAP, LogLeftOut, Management, ManagementParts, PortState, Ports};
+use crate::control::{WorkerRemote, protocol::Request};
+use crate::forward::{Counters, DropReason, Tables};
+use crate::health::{self, Cause};
+use crate::id::{BackendId, Family, PortId, WorkerId};
+use crate::packet::MacAddress;
+use crate::snapshot::{self, Generation, Reader};
+use crate::stats;
+use crate::steer::{AdminState, Health};
+use crate::worker::{Mailbox, mailbox};
+
+/// A port in the state that the test sets.
+#[derive(Clone, Debug)]
+struct SetPort(Arc<Mutex<PortState>>);
+
+impl Ports for SetPort {
+    fn mac(&self, _: PortId) -> MacAddress {
+        MacAddress([2, 0, 0, 0, 0, 1])
+    }
+
+    fn link_up(&self, port: PortId) -> bool {
+        self.state(port).link_up
+    }
+
+    fn state(&self, _: PortId) -> PortState {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// Management at rest, and what it looks at.
+struct World {
+    management: Management,
+    counters: Counters,
+    reader: Reader<Tables>,
+    mailbox: Mailbox,
+    port: SetPort,
+    _directory: TempDir,
+}
+
+/// Pool `web` with b1 and b2 behind service `site`.
+fn file(more: &str, weight: u32) -> String {
+    let backends = [backend(1, weight), backend(2, 3)];
+    text(&[pool("web", more, &backends), service("site", &["web"], "10.0.0.100")])
+}
+
+impl World {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let config = parsed(&file("monitor = \"probe\"", 1));
+        let tables = Tables::empty(config.appliance.flow_hash_key);
+        let (publisher, mut readers) = snapshot::shared(tables, 1);
+        let (counters, stats) = stats::worker(BACKEND_CAP);
+        let (mailbox, remote) = mailbox(256);
+        let up = PortState { link_up: true, ..PortState::default() };
+        let port = SetPort(Arc::new(Mutex::new(up)));
+        let management = Management::new(ManagementParts {
+            config_path: directory.path().join("lodestone.toml"),
+            config,
+            publisher,
+            workers: vec![WorkerRemote {
+                id: WorkerId(0),
+                core: 1,
+                capacity: (8, 8),
+                stats,
+                mailbox: remote,
+            }],
+            ports: Box::new(port.clone()),
+            admin: Server::bind(directory.path().join("admin.sock")).unwrap(),
+            metrics: None,
+            log_left_out: LogLeftOut::default(),
+        })
+        .unwrap();
+        let reader = readers.remove(0);
+        Self { management, counters, reader, mailbox, port, _directory: directory }
+    }
+
+    fn key(&self) -> BackendKey {
+        self.management.state.find("web", "b1").unwrap()
+    }
+
+    /// The slot of web/b1.
+    fn slot(&self) -> BackendId {
+        self.management.state.slots().find(&self.key()).unwrap().id
+    }
+
+    fn set_port(&self, adjust: impl FnOnce(&mut PortState)) {
+        adjust(&mut self.port.0.lock().unwrap());
+    }
+
+    fn set_health(&mut self, health: Health) {
+        let key = self.key();
+        self.management.state.set_health(&key, health);
+    }
+
+    fn apply(&mut self, text: &str) {
+        let config = parsed(text);
+        self.management.state.apply(config, Generation(9), Duration::ZERO).unwrap();
+    }
+
+    fn publish(&mut self) {
+        self.management.mark_changed();
+        self.management.publish_if_due();
+    }
+
+    fn probe(&mut self, outcome: health::Outcome) {
+        let rtt = Duration::from_millis(250);
+        let result = health::ProbeResult { at: Duration::ZERO, outcome, rtt };
+        let key = self.key();
+        self.management.tally.probe(&key, &result);
+    }
+
+    fn text(&self) -> String {
+        Text::new(self.management.observe()).collect()
+    }
+}
+
+/// The samples of a family, without its name.
+fn samples<'a>(text: &'a str, family: &str) -> BTreeSet<&'a str> {
+    let of_family = |line: &'a str| {
+        let rest = line.strip_prefix(family)?;
+        rest.starts_with(['{', ' ']).then_some(rest.trim_start())
+    };
+    text.lines().filter_map(of_family).collect()
+}
+
+/// What happens, and the samples that come with it. `""` stands for any other than before.
+type Case = (&'static str, fn(&mut World), &'static [&'static str]);
+
+const CASES: &[Case] = &[
+    ("appliance_info", |w| w.apply(&file("", 1).replace("lb1", "lb2")), &["{name=\"lb2\"} 1"]),
+    ("start_time_seconds", |w| w.management.started_ms = 1_500, &["1.5"]),
+    ("uptime_seconds", |_| std::thread::sleep(Duration::from_millis(5)), &[""]),
+    ("tables_generation", World::publish, &["1"]),
+    ("tables_info", World::publish, &[""]),
+    ("management_restarts_total", |w| w.management.tally.management_restarted(), &["1"]),
+    (
+        "log_messages_left_out_total",
+        |w| w.management.log_left_out.store(41, Ordering::Relaxed),
+        &["41"],
+    ),
+    (
+        "events_total",
+        |w| w.management.record_appliance(EventKind::Started, Severity::Info, "it forwards"),
+        &["{kind=\"started\"} 1"],
+    ),
+    (
+        "alarm",
+        |w| w.set_port(|port| port.link_up = false),
+        &["{alarm=\"link-down\",subject=\"port lan\"} 1"],
+    ),
+    ("alarms", |w| w.set_port(|port| port.link_up = false), &["2"]),
+    (
+        "admin_requests_total",
+        |w| w.management.tally.request(Request::Reload.method(), Outcome::Refused),
+        &["{method=\"reload\",outcome=\"refused\"} 1"],
+    ),
+    ("worker_info", |w| w.management.workers[0].core = 5, &["{worker=\"0\",core=\"5\"} 1"]),
+    ("worker_receive_packets_total", |w| w.counters.add_rx(7, 700), &["{worker=\"0\"} 7"]),
+    ("worker_receive_bytes_total", |w| w.counters.add_rx(7, 700), &["{worker=\"0\"} 700"]),
+    ("worker_transmit_packets_total", |w| w.counters.add_tx(6, 600), &["{worker=\"0\"} 6"]),
+    ("worker_transmit_bytes_total", |w| w.counters.add_tx(6, 600), &["{worker=\"0\"} 600"]),
+    (
+        "worker_dropped_packets_total",
+        |w| w.counters.add_dropped(DropReason::NotVip, 5),
+        &["{worker=\"0\",reason=\"not-vip\"} 5"],
+    ),
+    ("worker_punted_packets_total", |w| w.counters.add_punted(4), &["{worker=\"0\"} 4"]),
+    ("worker_originated_packets_total", |w| w.counters.add_originated(3), &["{worker=\"0\"} 3"]),
+    ("worker_reply_packets_total", |w| w.counters.add_replies(2), &["{worker=\"0\"} 2"]),
+    ("worker_polls_total", |w| w.counters.add_rx(1, 60), &["{worker=\"0\"} 1"]),
+    ("worker_empty_polls_total", |w| w.counters.add_rx(0, 0), &["{worker=\"0\"} 1"]),
+    ("worker_transmit_retries_total", |w| w.counters.add_tx_retries(9), &["{worker=\"0\"} 9"]),
+    (
+        "worker_generation",
+        |w| {
+            w.publish();
+            w.reader.refresh();
+        },
+        &["{worker=\"0\"} 1"],
+    ),
+    (
+        "worker_lagging",
+        |w| {
+            w.publish();
+            std::thread::sleep(Duration::from_millis(1_050));
+        },
+        &["{worker=\"0\"} 1"],
+    ),
+    (
+        "conntrack_entries",
+        |w| w.counters.set_entries(Family::Ipv6, 3),
+        &["{worker=\"0\",family=\"ipv6\"} 3"],
+    ),
+    (
+        "conntrack_capacity_entries",
+        |w| w.management.workers[0].capacity = (16, 32),
+        &["{worker=\"0\",family=\"ipv4\"} 16", "{worker=\"0\",family=\"ipv6\"} 32"],
+    ),
+    (
+        "conntrack_hits_total",
+        |w| w.counters.conntrack_hit(Family::Ipv4),
+        &["{worker=\"0\",family=\"ipv4\"} 1"],
+    ),
+    (
+        "conntrack_new_flows_total",
+        |w| w.counters.new_flow(Family::Ipv4, BackendId(0)),
+        &["{worker=\"0\",family=\"ipv4\"} 1"],
+    ),
+    (
+        "conntrack_unverified_flows_total",
+        |w| w.counters.unverified_flow(Family::Ipv6, BackendId(0)),
+        &["{worker=\"0\",family=\"ipv6\"} 1"],
+    ),
+    (
+        "conntrack_refused_flows_total",
+        |w| w.counters.refused_flow(Family::Ipv4),
+        &["{worker=\"0\",family=\"ipv4\"} 1"],
+    ),
+    (
+        "conntrack_expired_flows_total",
+        |w| w.counters.expired_flow(Family::Ipv4),
+        &["{worker=\"0\",family=\"ipv4\"} 1"],
+    ),
+    ("port_up", |w| w.set_port(|port| port.link_up = false), &["{port=\"lan\"} 0"]),
+    ("port_rss", |w| w.set_port(|port| port.rss = true), &["{port=\"lan\"} 1"]),
+    (
+        "port_receive_packets_total",
+        |w| w.set_port(|port| port.rx_packets = 8),
+        &["{port=\"lan\"} 8"],
+    ),
+    (
+        "port_transmit_packets_total",
+        |w| w.set_port(|port| port.tx_packets = 9),
+        &["{port=\"lan\"} 9"],
+    ),
+    (
+        "port_receive_missed_packets_total",
+        |w| w.set_port(|port| port.rx_missed = 2),
+        &["{port=\"lan\"} 2"],
+    ),
+    (
+        "service_pool_share_ratio",
+        |w| {
+            for name in ["b1", "b2"] {
+                let key = w.management.state.find("web", name).unwrap();
+                w.management.state.set_admin(&key, AdminState::Disabled);
+            }
+        },
+        &["{service=\"site\",pool=\"web\"} 0"],
+    ),
+    (
+        "pool_backends",
+        |w| w.apply(&file("", 1).replace("[[service]]", &(backend_3() + "[[service]]"))),
+        &["{pool=\"web\"} 3"],
+    ),
+    ("pool_healthy_backends", |w| w.set_health(Health::Up), &["{pool=\"web\"} 1"]),
+    ("pool_threshold_backends", |w| w.apply(&file("threshold = 2", 1)), &["{pool=\"web\"} 2"]),
+    (
+        "backend_info",
+        |w| w.apply(&file("", 1).replace("10.0.1.1\"", "10.0.1.9\"")),
+        &["{pool=\"web\",backend=\"b1\",address=\"10.0.1.9\"} 1"],
+    ),
+    ("backend_up", |w| w.set_health(Health::Up), &["{pool=\"web\",backend=\"b1\"} 1"]),
+    (
+        "backend_admin_state",
+        |w| {
+            let key = w.key();
+            w.management.state.set_admin(&key, AdminState::Draining);
+        },
+        &[
+            "{pool=\"web\",backend=\"b1\",state=\"enabled\"} 0",
+            "{pool=\"web\",backend=\"b1\",state=\"draining\"} 1",
+        ],
+    ),
+    ("backend_weight", |w| w.apply(&file("", 5)), &["{pool=\"web\",backend=\"b1\"} 5"]),
+    (
+        "backend_slot_share_ratio",
+        |w| {
+            w.set_health(Health::Up);
+            w.publish();
+        },
+        &["{pool=\"web\",backend=\"b1\"} 1"],
+    ),
+    (
+        "backend_next_hop_known",
+        |w| {
+            let Management { neighbours, ports, workers, .. } = &mut w.management;
+            neighbours.tick(Duration::ZERO, ports.as_ref(), workers);
+            while let Some(frame) = w.mailbox.next_outgoing() {
+                assert!(arp_answer(&frame).is_none_or(|answer| w.mailbox.punt(answer)));
+            }
+            neighbours.tick(Duration::ZERO, ports.as_ref(), workers);
+        },
+        &["{pool=\"web\",backend=\"b1\"} 1", "{pool=\"web\",backend=\"b2\"} 1"],
+    ),
+    (
+        "backend_packets_total",
+        |w| w.counters.add_backend(w.slot(), 11, 1_100),
+        &["{pool=\"web\",backend=\"b1\"} 11"],
+    ),
+    (
+        "backend_bytes_total",
+        |w| w.counters.add_backend(w.slot(), 11, 1_100),
+        &["{pool=\"web\",backend=\"b1\"} 1100"],
+    ),
+    (
+        "backend_new_flows_total",
+        |w| w.counters.new_flow(Family::Ipv4, w.slot()),
+        &["{pool=\"web\",backend=\"b1\"} 1"],
+    ),
+    (
+        "backend_tracked_flows",
+        |w| w.counters.open_flow(w.slot()),
+        &["{pool=\"web\",backend=\"b1\"} 1"],
+    ),
+    (
+        "backend_probes_total",
+        |w| {
+            w.probe(health::Outcome::Pass);
+            w.probe(health::Outcome::Fail(Cause::Timeout));
+            w.probe(health::Outcome::Fail(Cause::Timeout));
+            w.probe(health::Outcome::Fail(Cause::NoSocket));
+        },
+        &[
+            "{pool=\"web\",backend=\"b1\",result=\"pass\"} 1",
+            "{pool=\"web\",backend=\"b1\",result=\"fail\"} 2",
+            "{pool=\"web\",backend=\"b1\",result=\"void\"} 1",
+        ],
+    ),
+    (
+        "backend_probe_seconds_total",
+        |w| {
+            w.probe(health::Outcome::Pass);
+            w.probe(health::Outcome::Pass);
+        },
+        &["{pool=\"web\",backend=\"b1\"} 0.5"],
+    ),
+    (
+        "backend_last_probe_seconds",
+        |w| w.probe(health::Outcome::Pass),
+        &["{pool=\"web\",backend=\"b1\"} 0.25"],
+    ),
+];
+
+fn backend_3() -> String {
+    "[[pool.backend]]\nname = \"b3\"\naddress = \"10.0.1.3\"\n".to_owned()
+}
+
+/// What never moves: it tells which build this is.
+const CONSTANT: &str = "lodestone_build_info";
+
+#[test]
+fn every_metric_moves_when_its_thing_happens() {
+    for (name, happen, expected) in CASES {
+        let name = format!("lodestone_{name}");
+        let mut world = World::new();
+        let before = world.text();
+        happen(&mut world);
+        let after = world.text();
+        let (old, new) = (samples(&before, &name), samples(&after, &name));
+        let moved: BTreeSet<_> = new.difference(&old).copied().collect();
+        match expected {
+            [""] => assert_eq!((moved.len(), new.len()), (1, 1), "{name}: {new:?}"),
+            _ => {
+                let expected: BTreeSet<_> = expected.iter().copied().collect();
+                assert_eq!(moved, expected, "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_metric_is_left_out_of_the_cases() {
+    let cases: BTreeSet<_> = CASES.iter().map(|(name, ..)| format!("lodestone_{name}")).collect();
+    assert_eq!(cases.len(), CASES.len());
+    let families: BTreeSet<_> = FAMILIES.iter().map(|family| family.name.to_owned()).collect();
+    let constant: BTreeSet<_> = [CONSTANT.to_owned()].into();
+    assert_eq!(families.difference(&cases).cloned().collect::<BTreeSet<_>>(), constant);
+    assert!(cases.is_subset(&families));
+    let text = World::new().text();
+    let [build] = samples(&text, CONSTANT).into_iter().collect::<Vec<_>>()[..] else {
+        panic!("one sample")
+    };
+    assert!(build.contains(&format!("version=\"{}\"", crate::version::VERSION)), "{build}");
+}
+
+#[test]
+fn samples_have_the_labels_of_their_family_and_no_other() {
+    let mut world = World::new();
+    for (_, happen, _) in CASES.iter().filter(|(name, ..)| !name.starts_with("worker_lagging")) {
+        happen(&mut world);
+    }
+    let text = world.text();
+    for family in FAMILIES {
+        let samples = samples(&text, family.name);
+        assert!(!samples.is_empty(), "{} has no sample", family.name);
+        for sample in samples {
+            let (labels, value) = match sample.strip_prefix('{') {
+                Some(rest) => rest.split_once("} ").unwrap(),
+                None => ("", sample),
+            };
+            let names: Vec<_> = labels
+                .split("\",")
+                .filter_map(|label| label.split_once("=\"").map(|(name, _)| name))
+                .collect();
+            assert_eq!(names, family.labels, "{}", family.name);
+            let value: f64 = value.parse().unwrap();
+            assert!(family.kind == Kind::Gauge || value >= 0.0);
+        }
+    }
+}
+
+// A backend that leaves takes its samples with it: series are bounded by the configuration.
+#[test]
+fn what_is_not_configured_has_no_samples() {
+    let mut world = World::new();
+    world.probe(health::Outcome::Pass);
+    assert!(world.text().contains("backend=\"b1\""));
+    world.apply(&text(&[
+        pool("web", "", &[backend(2, 3)]),
+        service("site", &["web"], "10.0.0.100"),
+    ]));
+    let text = world.text();
+    assert!(!text.contains("backend=\"b1\"") && text.contains("backend=\"b2\""));
+}
