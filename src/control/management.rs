@@ -114,7 +114,7 @@ pub struct Management {
     /// When the daemon started, in milliseconds since 1970.
     pub(super) started_ms: u64,
     metrics: Option<Arc<metrics::Endpoint>>,
-    admin: Arc<Server>,
+    pub(super) admin: Arc<Server>,
     stop: Arc<Notify>,
     started: Instant,
     dirty: Dirty,
@@ -250,10 +250,7 @@ impl Management {
         supervisor.remember(self.state.known_health());
         supervisor.set_targets(Target::all(self.state.config()));
         let admin = Arc::clone(&self.admin);
-        tokio::spawn(async move {
-            let Err(error) = admin.run(command_sender).await;
-            tracing::error!(%error, "the admin socket is not served");
-        });
+        tokio::spawn(async move { admin.run(command_sender).await });
         let (scrape_sender, mut scrapes) = mpsc::channel(1);
         if let Some(metrics) = self.metrics.clone() {
             tokio::spawn(async move {
@@ -300,7 +297,7 @@ impl Management {
     }
 
     fn command(&mut self, command: Command, supervisor: &mut Supervisor) {
-        let Command { request, peer, reply } = command;
+        let Command { request, role, peer, reply } = command;
         if !request.is_change() {
             self.record_show(&request);
             match request {
@@ -314,7 +311,7 @@ impl Management {
             return;
         }
         let outcome = self.change(&request, supervisor);
-        self.record_change(&request, peer, &outcome);
+        self.record_change(&request, role, peer, &outcome);
         match outcome {
             Ok((changed, warnings)) => {
                 if changed {

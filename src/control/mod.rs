@@ -6,6 +6,7 @@
 pub mod admin;
 mod adoption;
 mod alarms;
+mod audit;
 mod backend_slots;
 mod baselines;
 mod change;

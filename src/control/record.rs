@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::admin::PeerCredentials;
+use super::admin::{PeerCredentials, Role};
+use super::audit::Audit;
 use super::events::{Draft, EventKind, HealthChange, Severity, Votes};
 use super::management::Management;
 use super::metrics::Outcome;
@@ -21,7 +22,8 @@ type ChangeOutcome = Result<(bool, Vec<String>), RequestError>;
 impl Management {
     /// Takes an event that happens now.
     pub(super) fn record(&mut self, draft: Draft) {
-        self.events.record(unix_ms(), draft);
+        let event = self.events.record(unix_ms(), draft);
+        self.admin.feed().publish(&*event);
     }
 
     /// Takes what changed about the appliance as a whole.
@@ -39,26 +41,19 @@ impl Management {
     pub(super) fn record_change(
         &mut self,
         request: &Request,
+        role: Role,
         peer: PeerCredentials,
         outcome: &ChangeOutcome,
     ) {
-        let PeerCredentials { uid, pid } = peer;
         let method = request.method();
-        match outcome {
-            Ok((changed, _)) => {
-                tracing::info!(target: "audit", ?request, uid, pid, changed, "audit");
-                self.tally.request(method, Outcome::Done);
-            }
-            Err(error) => {
-                tracing::warn!(target: "audit", ?request, uid, pid, %error, "audit: refused");
-                self.tally.request(method, Outcome::Refused);
-            }
-        }
+        Audit::new(peer, role, request, outcome.as_ref().map(|(changed, _)| *changed)).log();
+        let became = if outcome.is_ok() { Outcome::Done } else { Outcome::Refused };
+        self.tally.request(method, became);
         if matches!(request, Request::Reload(_)) {
             self.record_reload(outcome);
         } else if let Ok((true, _)) = outcome {
             let subject = request.subject().unwrap_or_else(|| "appliance".to_owned());
-            let message = format!("{method} by user id {uid}");
+            let message = format!("{method} by user id {}", peer.uid);
             self.record(Draft::new(EventKind::AdminChanged, Severity::Info, subject, message));
         }
     }

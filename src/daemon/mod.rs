@@ -39,7 +39,7 @@ pub fn run(config_path: &Path, log_left_out: LogLeftOut) -> Result<(), StartErro
 }
 
 fn start(config_path: &Path, config: Config, log_left_out: LogLeftOut) -> Result<(), StartError> {
-    let admin = Server::bind(&config.admin.socket)?;
+    let admin = Server::bind(&config.admin)?;
     let metrics = config.metrics.listen.map(metrics::Endpoint::bind).transpose()?;
     let eal = Eal::init(&EalConfig {
         management_core: config.cpu.management,

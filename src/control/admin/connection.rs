@@ -1,19 +1,41 @@
-//! One connection: lines in, one answer to each out.
+//! One connection: lines in, one answer to each out, and what a subscriber wants in between.
 
+use std::future::pending;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWriteExt, BufReader};
+use serde::Serialize;
+use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
-use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::{Instant, timeout};
+use tokio::net::unix::{ReadHalf, WriteHalf};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::timeout;
 
-use super::{Command, PeerCredentials};
+use super::activity::{Activity, Ledger};
+use super::asked::{self, Asked};
+use super::feed::Snapshots;
+use super::lines::{Line, Lines};
+use super::subscription::{Due, Subscription};
+use super::{Command, Feed, PeerCredentials, Role};
+use crate::control::audit::Audit;
+use crate::control::protocol::params::SubscribeParams;
+use crate::control::protocol::reply::SubscribeReply;
 use crate::control::protocol::{
-    ErrorCode, REQUEST_CAP, RequestError, parse_request, response_line,
+    ErrorCode, REQUEST_CAP, Refusal, Reply, Request, RequestError, notification_line, response_line,
 };
+
+/// The most subscriptions of a socket at a time: they are never closed in favour of a new
+/// connection, so there must be connections left that can be.
+pub(super) const SUBSCRIPTION_CAP: usize = 64;
+
+/// Answers of a socket that are being made at a time. They may be large, and one that is made lies
+/// in memory until its connection gets to write it.
+const ANSWER_CAP: usize = 16;
+
+/// The most bytes of a socket's answers that clients may leave untaken.
+pub(super) const HELD_CAP: usize = 64 << 20;
 
 /// How long a connection may keep the server waiting.
 #[derive(Clone, Copy, Debug)]
@@ -30,128 +52,226 @@ impl Default for Limits {
     }
 }
 
-/// Bytes read at a time.
-const READ_LEN: usize = 4096;
-
-/// What the accept loop knows of a connection.
+/// What the connections of one socket have in common.
 #[derive(Debug)]
-pub(super) struct Activity {
-    /// Where the milliseconds of `waiting_since` count from.
-    accepted: Instant,
-    /// Milliseconds from `accepted` to when it began to wait for its client, or [`Self::AT_WORK`].
-    /// Written by the connection's task, read by the accept loop.
-    waiting_since: AtomicU64,
-    closed: Notify,
+pub(super) struct Shared {
+    pub(super) role: Role,
+    /// Where the full socket is.
+    pub(super) full_path: PathBuf,
+    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) feed: Feed,
+    pub(super) snapshots: Arc<Snapshots>,
+    pub(super) limits: Limits,
+    pub(super) ledger: Ledger,
+    answers: Semaphore,
+    subscriptions: Arc<Semaphore>,
 }
 
-impl Activity {
-    const AT_WORK: u64 = u64::MAX;
-
-    pub(super) fn new(accepted: Instant) -> Self {
-        Self { accepted, waiting_since: AtomicU64::new(0), closed: Notify::new() }
-    }
-
-    /// Since when it waits for its client to send; `None` while a request is being answered.
-    pub(super) fn waiting_since(&self) -> Option<Instant> {
-        // Relaxed: the value stands for itself, and a stale one closes a connection that was idle
-        // a moment ago.
-        match self.waiting_since.load(Ordering::Relaxed) {
-            Self::AT_WORK => None,
-            milliseconds => Some(self.accepted + Duration::from_millis(milliseconds)),
+impl Shared {
+    pub(super) fn new(
+        role: Role,
+        full_path: PathBuf,
+        commands: mpsc::Sender<Command>,
+        feed: Feed,
+        snapshots: Arc<Snapshots>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            role,
+            full_path,
+            commands,
+            feed,
+            snapshots,
+            limits,
+            ledger: Ledger::new(HELD_CAP),
+            answers: Semaphore::new(ANSWER_CAP),
+            subscriptions: Arc::new(Semaphore::new(SUBSCRIPTION_CAP)),
         }
-    }
-
-    /// Ends the connection when it next waits for its client, at once if it does now.
-    pub(super) fn close(&self) {
-        self.closed.notify_one();
-    }
-
-    fn begin_waiting(&self) {
-        let milliseconds = self.accepted.elapsed().as_millis();
-        let milliseconds = u64::try_from(milliseconds).unwrap_or(Self::AT_WORK - 1);
-        self.waiting_since.store(milliseconds, Ordering::Relaxed);
-    }
-
-    fn begin_work(&self) {
-        self.waiting_since.store(Self::AT_WORK, Ordering::Relaxed);
     }
 }
 
 /// Serves one connection until its client leaves or a limit is reached.
-pub(super) async fn serve(
-    mut stream: UnixStream,
-    peer: PeerCredentials,
-    commands: mpsc::Sender<Command>,
-    activity: Arc<Activity>,
-    limits: Limits,
-) {
-    let (read_half, mut write_half) = stream.split();
-    let mut reader = BufReader::with_capacity(READ_LEN, read_half);
-    let mut line = Vec::new();
-    loop {
-        activity.begin_waiting();
-        let read = tokio::select! {
-            read = read_line(&mut reader, &mut line, limits.request) => read,
-            () = activity.closed.notified() => return,
-        };
-        activity.begin_work();
-        let (answer, goes_on) = match read {
-            Ok(Line::Whole) => (answer(&line, peer, &commands).await, true),
-            Ok(Line::TooLong) => (response_line::<()>(None, &Err(too_long())), false),
-            // Half a request at the end of the stream was not sent as a whole and has no effect.
-            Ok(Line::End) | Err(_) => return,
-        };
-        let written = timeout(limits.write, write_half.write_all(answer.as_bytes())).await;
-        if !matches!(written, Ok(Ok(()))) || !goes_on {
-            return;
+pub(super) async fn serve(mut stream: UnixStream, shared: Arc<Shared>, activity: Arc<Activity>) {
+    let (read_half, write_half) = stream.split();
+    let lines = Lines::new(read_half, shared.limits.request);
+    let connection =
+        Connection { lines, write_half, subscription: None, shared: &shared, activity: &activity };
+    connection.serve().await;
+}
+
+struct Connection<'a> {
+    lines: Lines<ReadHalf<'a>>,
+    write_half: WriteHalf<'a>,
+    subscription: Option<Subscription>,
+    shared: &'a Shared,
+    activity: &'a Activity,
+}
+
+/// What a connection does next.
+enum Step {
+    Read(io::Result<Line>),
+    Notify(Due),
+    Close,
+}
+
+impl Connection<'_> {
+    async fn serve(mut self) {
+        loop {
+            let goes_on = match self.step().await {
+                Step::Read(Ok(Line::Whole)) => {
+                    let answer = self.answer().await;
+                    self.lines.done();
+                    self.send(&answer).await
+                }
+                Step::Read(Ok(Line::TooLong)) => {
+                    self.send(&response_line::<()>(None, &Err(too_long()))).await;
+                    false
+                }
+                Step::Notify(due) => self.notify(due).await,
+                Step::Read(Ok(Line::End) | Err(_)) | Step::Close => false,
+            };
+            if !goes_on {
+                return;
+            }
         }
-        line.clear();
-        line.shrink_to(READ_LEN);
     }
-}
 
-/// How reading a line went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
-    /// The line is there, without its newline.
-    Whole,
-    /// The stream ended first.
-    End,
-    /// It has more than [`REQUEST_CAP`] bytes.
-    TooLong,
-}
-
-/// Reads one line into `line`, which never holds more than [`REQUEST_CAP`] bytes. Waits for the
-/// first byte as long as it takes and for the rest `limit`.
-async fn read_line<R>(reader: &mut R, line: &mut Vec<u8>, limit: Duration) -> io::Result<Line>
-where
-    R: AsyncBufRead + Unpin,
-{
-    if reader.fill_buf().await?.is_empty() {
-        return Ok(Line::End);
+    /// Waits for the client, or for what it subscribed to.
+    async fn step(&mut self) -> Step {
+        if self.subscription.is_some() {
+            self.activity.begin_service();
+        } else {
+            self.activity.begin_waiting();
+        }
+        let subscription = &mut self.subscription;
+        let due = async {
+            match subscription {
+                Some(subscription) => subscription.next().await,
+                None => pending().await,
+            }
+        };
+        let step = tokio::select! {
+            // Closing first: whoever closes a connection waits for its end.
+            biased;
+            () = self.activity.closed() => Step::Close,
+            // Requests before notifications: a client's requests are bounded by its own reading of
+            // the answers, events are not.
+            read = self.lines.next() => Step::Read(read),
+            due = due => Step::Notify(due),
+        };
+        self.activity.begin_service();
+        step
     }
-    timeout(limit, read_rest(reader, line)).await?
-}
 
-async fn read_rest<R>(reader: &mut R, line: &mut Vec<u8>) -> io::Result<Line>
-where
-    R: AsyncBufRead + Unpin,
-{
-    loop {
-        let available = reader.fill_buf().await?;
-        if available.is_empty() {
-            return Ok(Line::End);
+    /// Sends one or more lines. `false` if the connection is to end: the client left, or does not
+    /// read.
+    async fn send(&mut self, text: &str) -> bool {
+        self.activity.begin_waiting();
+        let _held = self.shared.ledger.hold(self.activity, text.len());
+        let written = tokio::select! {
+            // Writing first: what can be sent at once is sent.
+            biased;
+            written = timeout(self.shared.limits.write, self.write_half.write_all(text.as_bytes())) => {
+                matches!(written, Ok(Ok(())))
+            }
+            () = self.activity.closed() => false,
+        };
+        self.activity.begin_service();
+        written
+    }
+
+    async fn notify(&mut self, due: Due) -> bool {
+        #[derive(Serialize)]
+        struct Lost {
+            events: u64,
         }
-        let newline = available.iter().position(|byte| *byte == b'\n');
-        let taken = newline.unwrap_or(available.len());
-        if line.len() + taken > REQUEST_CAP {
-            return Ok(Line::TooLong);
+        match due {
+            Due::Event(line) => self.send(&line).await,
+            Due::Lost(events) => self.send(&notification_line("lost", &Lost { events })).await,
+            Due::Stats => match self.shared.snapshots.newest(self.shared.role, self.peer()).await {
+                Some(line) => self.send(&line).await,
+                // The control loop is gone; the client may connect again.
+                None => false,
+            },
         }
-        line.extend_from_slice(&available[..taken]);
-        reader.consume(taken + usize::from(newline.is_some()));
-        if newline.is_some() {
-            return Ok(Line::Whole);
+    }
+
+    fn peer(&self) -> PeerCredentials {
+        self.activity.peer
+    }
+
+    /// The answer to the line that was read: always exactly one line.
+    async fn answer(&mut self) -> String {
+        let (id, asked) = match asked::read(self.lines.line()) {
+            Ok(read) => read,
+            Err(Refusal { id, error }) => return response_line::<()>(id.as_ref(), &Err(error)),
+        };
+        match asked {
+            Asked::Subscribe(params) => response_line(Some(&id), &self.subscribe(params)),
+            Asked::Control(request) if request.is_change() => {
+                response_line(Some(&id), &self.change(request).await)
+            }
+            Asked::Control(request) => {
+                // Never closed. A permit is held until the answer is text.
+                let _permit = self.shared.answers.acquire().await;
+                response_line(Some(&id), &self.ask(request).await)
+            }
         }
+    }
+
+    async fn ask(&self, request: Request) -> Result<Reply, RequestError> {
+        let (reply, outcome) = oneshot::channel();
+        let command = Command { request, role: self.shared.role, peer: self.peer(), reply };
+        match self.shared.commands.send(command).await {
+            Ok(()) => outcome.await.unwrap_or_else(|_| Err(RequestError::control_loop_gone())),
+            Err(_) => Err(RequestError::control_loop_gone()),
+        }
+    }
+
+    async fn change(&self, request: Request) -> Result<Reply, RequestError> {
+        match self.shared.role {
+            Role::Full => self.ask(request).await,
+            Role::ReadOnly => {
+                let refusal = RequestError::new(
+                    ErrorCode::READ_ONLY,
+                    format!(
+                        "{} changes something, and this socket is read-only; use the full one \
+                         (lodectl --socket {})",
+                        request.method(),
+                        self.shared.full_path.display()
+                    ),
+                );
+                Audit::new(self.peer(), Role::ReadOnly, &request, Err(&refusal)).log();
+                Err(refusal)
+            }
+        }
+    }
+
+    /// From now on, so that nothing that happens after the answer is missed.
+    fn subscribe(&mut self, params: SubscribeParams) -> Result<Reply, RequestError> {
+        let stats_interval = params.stats_interval()?;
+        // What it had makes room first: a subscription that is changed does not count twice.
+        let before = self.subscription.take();
+        let SubscribeParams { events, stats_interval_ms } = params;
+        let reply = SubscribeReply { events, stats_interval_ms }.into();
+        if params.wants_nothing() {
+            return Ok(reply);
+        }
+        let permit = match before {
+            Some(before) => before.into_permit(),
+            None => Arc::clone(&self.shared.subscriptions).try_acquire_owned().map_err(|_| {
+                RequestError::new(
+                    ErrorCode::TOO_MANY_CONNECTIONS,
+                    format!(
+                        "there are {SUBSCRIPTION_CAP} subscriptions on this socket already; end one, \
+                         or ask again and again instead"
+                    ),
+                )
+            })?,
+        };
+        self.subscription =
+            Some(Subscription::new(params, stats_interval, &self.shared.feed, permit));
+        Ok(reply)
     }
 }
 
@@ -163,18 +283,4 @@ fn too_long() -> RequestError {
              request object a line"
         ),
     )
-}
-
-/// The answer to one line: always exactly one line.
-async fn answer(line: &[u8], peer: PeerCredentials, commands: &mpsc::Sender<Command>) -> String {
-    let (id, request) = match parse_request(line) {
-        Ok(parsed) => parsed,
-        Err(refusal) => return response_line::<()>(refusal.id.as_ref(), &Err(refusal.error)),
-    };
-    let (reply, outcome) = oneshot::channel();
-    let outcome = match commands.send(Command { request, peer, reply }).await {
-        Ok(()) => outcome.await.unwrap_or_else(|_| Err(RequestError::control_loop_gone())),
-        Err(_) => Err(RequestError::control_loop_gone()),
-    };
-    response_line(Some(&id), &outcome)
 }

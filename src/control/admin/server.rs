@@ -1,138 +1,92 @@
-//! Accepts connections and keeps their number bounded.
+//! The admin sockets together.
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
 
-use super::connection::{Activity, Limits, serve};
-use super::socket::Socket;
-use super::{AdminError, Command, PeerCredentials};
-use crate::control::protocol::{ErrorCode, RequestError, response_line};
+use super::connection::{Limits, Shared};
+use super::feed::Snapshots;
+use super::place::SocketPlace;
+use super::post::Post;
+use super::{AdminError, Command, Feed, Role};
+use crate::config::Admin;
 
-/// The most connections at a time.
-pub(super) const CONNECTION_CAP: usize = 256;
-
-/// Wait after a failed accept: what it fails of (file descriptors) does not come back at once.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// The admin socket. Its file is removed when this is dropped.
+/// The admin sockets. Their files are removed when this is dropped.
 #[derive(Debug)]
 pub struct Server {
-    socket: Socket,
+    pub(super) full: Arc<Post>,
+    pub(super) read_only: Option<Arc<Post>>,
+    feed: Feed,
     pub(super) limits: Limits,
 }
 
 impl Server {
-    /// Makes the admin socket at `path`, mode 0660, and its directory, mode 0750, if it is missing.
-    /// Clients can connect from now on; they are served once [`Self::run`] runs. Needs no runtime.
+    /// Makes the admin sockets, mode 0660, each of its group, and their directories if they are
+    /// missing. Clients can connect from now on; they are served once [`Self::run`] runs. Needs no
+    /// runtime. May wait for a second if another daemon starts at the same time.
     ///
     /// # Errors
-    ///
-    /// [`AdminError`] if another daemon listens there or the socket cannot be made.
-    pub fn bind(path: impl AsRef<Path>) -> Result<Self, AdminError> {
-        let socket = Socket::bind(path.as_ref())?;
-        Ok(Self { socket, limits: Limits::default() })
+    /// [`AdminError`] if another daemon listens there, a group is unknown or a socket cannot be
+    /// made. Then there is no socket.
+    pub fn bind(admin: &Admin) -> Result<Self, AdminError> {
+        let full = SocketPlace::new(Role::Full, &admin.socket, admin.group.as_deref())?;
+        let read_only = admin
+            .read_only_socket
+            .as_deref()
+            .map(|path| SocketPlace::new(Role::ReadOnly, path, admin.read_only_group.as_deref()));
+        let read_only = read_only.transpose()?;
+        Ok(Self {
+            full: Arc::new(Post::bind(full)?),
+            read_only: read_only.map(Post::bind).transpose()?.map(Arc::new),
+            feed: Feed::default(),
+            limits: Limits::default(),
+        })
     }
 
-    /// Serves until it is dropped, and all connections with it. The socket stays, and `run` may be
-    /// called again: management that restarts after a panic keeps its socket.
-    ///
-    /// # Errors
-    ///
-    /// [`AdminError::Io`] if the runtime cannot watch the socket.
-    pub async fn run(&self, commands: mpsc::Sender<Command>) -> Result<Infallible, AdminError> {
-        let listener = self.socket.listener.try_clone().and_then(UnixListener::from_std);
-        let listener = listener.map_err(|source| AdminError::Io {
-            what: "watch the socket",
-            path: self.socket.path().into(),
-            source,
-        })?;
-        let mut connections = Connections::default();
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => connections.admit(stream, &commands, self.limits).await,
-                Err(error) => {
-                    tracing::warn!(%error, "admin socket: a connection could not be accepted");
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
+    /// Where to publish events for subscribers; any number of clones may.
+    #[must_use]
+    pub fn feed(&self) -> &Feed {
+        &self.feed
     }
-}
 
-/// The open connections; all end when this is dropped.
-#[derive(Default)]
-struct Connections {
-    tasks: JoinSet<()>,
-    activities: Vec<Arc<Activity>>,
-}
+    /// What an operator should know: a socket that is lost and cannot be made anew, that takes no
+    /// connections, or that was removed by somebody within the last two minutes. From any thread.
+    #[must_use]
+    pub fn alarm(&self) -> Option<String> {
+        let posts = [Some(&self.full), self.read_only.as_ref()];
+        let sentences: Vec<_> =
+            posts.into_iter().flatten().filter_map(|post| post.alarm()).collect();
+        (!sentences.is_empty()).then(|| sentences.join("; "))
+    }
 
-impl Connections {
-    async fn admit(
-        &mut self,
-        stream: UnixStream,
-        commands: &mpsc::Sender<Command>,
-        limits: Limits,
-    ) {
-        while let Some(ended) = self.tasks.try_join_next() {
-            report(ended);
-        }
-        if self.tasks.len() >= CONNECTION_CAP && !self.close_idlest().await {
-            refuse(stream).await;
-            return;
-        }
-        let peer = match stream.peer_cred() {
-            Ok(credentials) => PeerCredentials { uid: credentials.uid(), pid: credentials.pid() },
-            Err(error) => {
-                tracing::warn!(%error, "admin socket: the kernel does not say who connected");
-                return;
+    /// Serves until it is dropped, and all connections with it. The sockets stay, and `run` may be
+    /// called again: management that restarts after a panic keeps its sockets.
+    ///
+    /// Nothing ends it: a socket that is removed, breaks or cannot be watched is made anew within
+    /// seconds, or tried every second and told by [`Self::alarm`].
+    pub async fn run(&self, commands: mpsc::Sender<Command>) -> Infallible {
+        let snapshots = Arc::new(Snapshots::new(commands.clone()));
+        let shared = |role| {
+            Shared::new(
+                role,
+                self.full.place().path.clone(),
+                commands.clone(),
+                self.feed.clone(),
+                Arc::clone(&snapshots),
+                self.limits,
+            )
+        };
+        let read_only = async {
+            match &self.read_only {
+                Some(post) => post.supervise(|| shared(Role::ReadOnly)).await,
+                None => pending().await,
             }
         };
-        // Those that ended have given up their share.
-        self.activities.retain(|activity| Arc::strong_count(activity) > 1);
-        let activity = Arc::new(Activity::new(Instant::now()));
-        self.activities.push(Arc::clone(&activity));
-        self.tasks.spawn(serve(stream, peer, commands.clone(), activity, limits));
-    }
-
-    /// Closes the connection that has waited longest for its client. `false` if none waits.
-    async fn close_idlest(&mut self) -> bool {
-        let waiting = self.activities.iter().filter(|activity| Arc::strong_count(activity) > 1);
-        let idlest = waiting
-            .filter_map(|activity| Some((activity.waiting_since()?, activity)))
-            .min_by_key(|(since, _)| *since);
-        let Some((_, activity)) = idlest else {
-            return false;
-        };
-        activity.close();
-        if let Some(ended) = self.tasks.join_next().await {
-            report(ended);
+        tokio::select! {
+            never = self.full.supervise(|| shared(Role::Full)) => never,
+            never = read_only => never,
         }
-        true
     }
-}
-
-/// A panic in one connection ends that connection; say so.
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "admin socket: a connection's task failed; please report this");
-    }
-}
-
-/// Says why and hangs up. One attempt: nobody waits for a client here.
-async fn refuse(mut stream: UnixStream) {
-    let error = RequestError::new(
-        ErrorCode::TOO_MANY_CONNECTIONS,
-        format!("all {CONNECTION_CAP} admin connections are at work; try again in a second"),
-    );
-    let line = response_line::<()>(None, &Err(error));
-    // A fresh socket's buffer has room for the line; a client that left does not matter.
-    let _ = tokio::time::timeout(ACCEPT_PAUSE, stream.write_all(line.as_bytes())).await;
 }

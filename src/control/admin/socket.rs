@@ -1,144 +1,127 @@
 //! The socket in the file system: made in private, put in place at once, removed by its owner only.
 
-use std::fs::{self, DirBuilder, File, Permissions, TryLockError};
+use std::fs::{self, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
 
 use super::AdminError;
+use super::place::SocketPlace;
+use super::private::PrivateDirectory;
 
-/// Longest path of a UNIX socket in bytes: `sun_path` without its terminator, unix(7).
-pub(super) const PATH_CAP: usize = 107;
+/// Which file it is: device and inode. An inode is not used again while its socket is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    device: u64,
+    inode: u64,
+}
 
-/// Longest wait for a listener to take a connection. One that does not is alive, with a full
-/// backlog.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+impl Identity {
+    /// Of what is at `path` now, if anything can be seen there.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().map(|file| Self::from(&file))
+    }
+}
+
+impl From<&Metadata> for Identity {
+    fn from(file: &Metadata) -> Self {
+        Self { device: file.dev(), inode: file.ino() }
+    }
+}
 
 /// A listening socket and its file, which goes when this does.
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) listener: UnixListener,
-    path: PathBuf,
-    /// Device and inode: by now another daemon's socket may have the path.
-    identity: (u64, u64),
+    pub(super) place: SocketPlace,
+    /// By now another daemon's socket may have the path.
+    identity: Identity,
 }
 
 impl Socket {
-    /// Binds `path`, replacing the socket that a dead daemon left there.
-    pub(super) fn bind(path: &Path) -> Result<Self, AdminError> {
-        let directory = match (path.parent(), path.file_name()) {
-            (Some(parent), Some(_)) if path.is_absolute() => parent,
-            _ => return Err(AdminError::BadPath { path: path.into() }),
-        };
-        // The private name is a directory with a process id in it, which may be the longer path.
-        let private = directory.join(format!(".{}", std::process::id()));
-        let private_socket = private.join("s");
-        if path.as_os_str().len().max(private_socket.as_os_str().len()) > PATH_CAP {
-            return Err(AdminError::BadPath { path: path.into() });
+    /// Makes the socket. Replaces the one that a dead daemon left there, and `own`, which need not
+    /// be dead. May wait for a second.
+    pub(super) fn bind(place: SocketPlace, own: Option<Identity>) -> Result<Self, AdminError> {
+        place.make_directory()?;
+        let private = PrivateDirectory::enter(&place)?;
+        if own.is_none() || Identity::of(&place.path) != own {
+            check_stale(&place)?;
         }
-
-        let failed = |what, path: &Path| {
-            let path = path.to_owned();
-            move |source| AdminError::Io { what, path, source }
+        // Nobody else can reach the socket before its owner and mode are right: until then it is
+        // in a directory that only we may enter.
+        let file = private.socket();
+        let failed = |what| {
+            let (place, file) = (&place, &file);
+            move |source| place.failed(what, file, source)
         };
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o750)
-            .create(directory)
-            .map_err(failed("create the directory", directory))?;
-        // Two daemons that start at once must not both find a stale socket and replace it. The
-        // lock is held for the length of this function.
-        let lock = File::open(directory).map_err(failed("open the directory", directory))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(AdminError::AnotherDaemon { path: path.into() });
-            }
-            Err(TryLockError::Error(source)) => {
-                return Err(failed("lock the directory", directory)(source));
-            }
+        let listener = UnixListener::bind(&file).map_err(failed("make the socket"))?;
+        listener.set_nonblocking(true).map_err(failed("set up the socket"))?;
+        fs::set_permissions(&file, Permissions::from_mode(0o660))
+            .map_err(failed("set the mode of"))?;
+        if let Some(group) = &place.group {
+            chown(&file, None, Some(group.gid)).map_err(|source| AdminError::Chown {
+                role: place.role,
+                path: place.path.clone(),
+                group: group.name.clone(),
+                source,
+            })?;
         }
-        check_stale(path)?;
-
-        // Left by a daemon of the same process id that died in this function.
-        remove_private(&private);
-        // Bound where nobody else may enter, so that nobody connects before the mode is right.
-        DirBuilder::new()
-            .mode(0o700)
-            .create(&private)
-            .map_err(failed("create the directory", &private))?;
-        let socket = bind_privately(&private_socket, path);
-        remove_private(&private);
-        let (listener, identity) = socket.map_err(failed("make the socket", path))?;
-        Ok(Self { listener, path: path.into(), identity })
+        let made = fs::symlink_metadata(&file).map_err(failed("look at"))?;
+        fs::rename(&file, &place.path)
+            .map_err(|source| place.failed("put in place", &place.path, source))?;
+        drop(private);
+        if let Some(obstacle) = place.obstacle() {
+            tracing::warn!("{obstacle}");
+        }
+        Ok(Self { listener, place, identity: Identity::from(&made) })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// Whether clients that use the path still find this socket.
+    pub(super) fn is_in_place(&self) -> bool {
+        Identity::of(&self.place.path) == Some(self.identity)
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if fs::symlink_metadata(&self.path).is_ok_and(|file| identity(&file) == self.identity) {
+        if self.is_in_place() {
             // Nothing to be done if it stays: the next daemon replaces it.
-            let _ = fs::remove_file(&self.path);
+            let _ = fs::remove_file(&self.place.path);
         }
     }
 }
 
-fn bind_privately(private: &Path, path: &Path) -> io::Result<(UnixListener, (u64, u64))> {
-    let listener = UnixListener::bind(private)?;
-    listener.set_nonblocking(true)?;
-    fs::set_permissions(private, Permissions::from_mode(0o660))?;
-    let identity = identity(&fs::symlink_metadata(private)?);
-    fs::rename(private, path)?;
-    Ok((listener, identity))
-}
-
-fn identity(file: &fs::Metadata) -> (u64, u64) {
-    (file.dev(), file.ino())
-}
-
-fn remove_private(private: &Path) {
-    // Usually there is nothing to remove; what cannot be removed shows in the next step's error.
-    let _ = fs::remove_file(private.join("s"));
-    let _ = fs::remove_dir(private);
-}
-
-/// Whether `path` is free, or holds a socket that nobody listens on.
-fn check_stale(path: &Path) -> Result<(), AdminError> {
-    let failed = |source| AdminError::Io { what: "look at", path: path.into(), source };
+/// Whether the path is free, or holds a socket that nobody listens on.
+fn check_stale(place: &SocketPlace) -> Result<(), AdminError> {
+    let SocketPlace { role, ref path, .. } = *place;
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(place.failed("look at", path, error)),
         Ok(file) if !file.file_type().is_socket() => {
-            return Err(AdminError::NotASocket { path: path.into() });
+            return Err(AdminError::NotASocket { role, path: path.clone() });
         }
         Ok(_) => {}
     }
     match connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Ok(()) => Err(AdminError::AnotherDaemon { path: path.into() }),
-        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-            Err(AdminError::AnotherDaemon { path: path.into() })
-        }
-        Err(error) => Err(failed(error)),
+        Err(Errno::ECONNREFUSED | Errno::ENOENT) => Ok(()),
+        // A full backlog refuses with EAGAIN: somebody is alive, and busy.
+        Ok(()) | Err(Errno::EAGAIN) => Err(AdminError::AnotherDaemon { role, path: path.clone() }),
+        Err(error) => Err(place.failed("connect to", path, error.into())),
     }
 }
 
-/// Connects and hangs up. std's connect has no timeout and waits while the backlog is full, so a
-/// thread does it; the thread stays behind in the one case where the daemon then refuses to start.
-fn connect(path: &Path) -> io::Result<()> {
-    let (sender, receiver) = mpsc::channel();
-    let target = path.to_owned();
-    thread::Builder::new()
-        .name("admin-connect".into())
-        .spawn(move || sender.send(UnixStream::connect(target).map(drop)))?;
-    receiver.recv_timeout(CONNECT_TIMEOUT).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+/// Connects and hangs up, without waiting.
+fn connect(path: &Path) -> Result<(), Errno> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let client = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    nix::sys::socket::connect(client.as_raw_fd(), &UnixAddr::new(path)?)
 }

@@ -1,5 +1,4 @@
-//! What happened: the last 1,024 events, each of them logged, kept and handed to subscribers in one
-//! place, [`EventLog::record`].
+//! What happened: the last 1,024 events, each of them logged and kept in one place, [`EventLog::record`].
 //!
 //! Time is an argument. The log has one owner, management, and outlives its panics.
 
@@ -9,15 +8,10 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
-
 pub use crate::control::protocol::reply::{Event, EventKind, HealthChange, Severity, Votes};
 
 /// How many events are kept.
 pub const EVENT_CAP: usize = 1_024;
-
-/// How many events a subscriber may be behind before it misses some.
-const SUBSCRIBER_CAP: usize = 256;
 
 /// An event before it has a number and a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,13 +53,12 @@ impl Draft {
     }
 }
 
-/// The newest events, and who wants to hear of the next ones.
+/// The newest events.
 #[derive(Debug)]
 pub struct EventLog {
     kept: VecDeque<Arc<Event>>,
     last_number: u64,
     counts: [u64; EventKind::COUNT],
-    subscribers: broadcast::Sender<Arc<Event>>,
 }
 
 impl Default for EventLog {
@@ -74,14 +67,13 @@ impl Default for EventLog {
             kept: VecDeque::with_capacity(EVENT_CAP),
             last_number: 0,
             counts: [0; EventKind::COUNT],
-            subscribers: broadcast::Sender::new(SUBSCRIBER_CAP),
         }
     }
 }
 
 impl EventLog {
     /// Numbers, keeps and logs an event that happened at `time_ms` (milliseconds since 1970), and
-    /// hands it to the subscribers. The oldest event makes room when [`EVENT_CAP`] are kept.
+    /// returns it. The oldest event makes room when [`EVENT_CAP`] are kept.
     pub fn record(&mut self, time_ms: u64, draft: Draft) -> Arc<Event> {
         let Draft { kind, severity, subject, message, health } = draft;
         self.last_number += 1;
@@ -95,8 +87,6 @@ impl EventLog {
             self.kept.pop_front();
         }
         self.kept.push_back(Arc::clone(&event));
-        // Without subscribers there is nobody to tell; that is no error.
-        let _ = self.subscribers.send(Arc::clone(&event));
         event
     }
 
@@ -126,13 +116,6 @@ impl EventLog {
     #[must_use]
     pub const fn counts(&self) -> &[u64; EventKind::COUNT] {
         &self.counts
-    }
-
-    /// Every event from now on. A subscriber that falls 256 behind misses the oldest, and is told
-    /// so by [`broadcast::error::RecvError::Lagged`]; [`Self::since`] may still have them.
-    #[must_use]
-    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
-        self.subscribers.subscribe()
     }
 }
 

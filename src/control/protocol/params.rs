@@ -3,6 +3,7 @@
 //! An absent optional parameter is not the same as zero: `weight: 0` is a weight of 0 (HP-40).
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -255,8 +256,9 @@ pub struct EventsParams {
     pub limit: Option<u32>,
 }
 
-/// What a subscriber wants to hear.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// What a subscriber wants to hear. The newest request holds; one that wants nothing ends the
+/// subscription.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubscribeParams {
     /// Each event as it happens.
@@ -265,6 +267,31 @@ pub struct SubscribeParams {
     /// Counters at this interval in milliseconds, `100..=60_000`; none if 0 or absent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub stats_interval_ms: u32,
+}
+
+impl SubscribeParams {
+    /// Whether it asks for anything.
+    #[must_use]
+    pub const fn wants_nothing(&self) -> bool {
+        !self.events && self.stats_interval_ms == 0
+    }
+
+    /// The interval of the counters; absent if none are wanted.
+    ///
+    /// # Errors
+    /// [`ErrorCode::INVALID_PARAMS`] if it is out of range.
+    pub fn stats_interval(&self) -> Result<Option<Duration>, RequestError> {
+        match self.stats_interval_ms {
+            0 => Ok(None),
+            milliseconds @ 100..=60_000 => Ok(Some(Duration::from_millis(milliseconds.into()))),
+            other => Err(RequestError::new(
+                ErrorCode::INVALID_PARAMS,
+                format!(
+                    "stats_interval_ms is {other}; set it to 100..=60000, or to 0 for no counters"
+                ),
+            )),
+        }
+    }
 }
 
 /// Several changes.

@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
+use crate::config::Admin;
 use crate::control::admin::Server;
 use crate::control::{
     BACKEND_CAP, LogLeftOut, Management, ManagementError, ManagementParts, PortState, Ports,
@@ -161,7 +162,13 @@ impl Appliance {
                 mailbox: remote,
             }],
             ports: Box::new(ports),
-            admin: Server::bind(directory.path().join("admin.sock")).unwrap(),
+            admin: Server::bind(&Admin {
+                socket: directory.path().join("admin.sock"),
+                group: None,
+                read_only_socket: None,
+                read_only_group: None,
+            })
+            .unwrap(),
             metrics: None,
             log_left_out: LogLeftOut::default(),
         })
