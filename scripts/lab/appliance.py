@@ -40,10 +40,10 @@ class Appliance:
 
     # --- the daemon ---------------------------------------------------------------------------
 
-    def start(self, up=None, seconds=20):
+    def start(self, up=None, seconds=20, environment=None):
         """Starts the daemon and waits until all backends (or those named in `up`) are up."""
         self.process = self.lab.spawn("lodestoned", "lb", os.path.join(programs(), "lodestoned"),
-                                      "--config", self.config)
+                                      "--config", self.config, environment=environment)
         deadline = time.monotonic() + seconds
         while True:
             if not self.lab.is_alive("lodestoned"):

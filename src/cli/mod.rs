@@ -5,7 +5,11 @@
 
 mod argument;
 mod client;
+pub mod color;
 mod command;
+pub mod completions;
+pub mod lodestoned;
+pub mod man;
 pub mod render;
 mod request;
 mod run;

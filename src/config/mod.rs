@@ -8,6 +8,7 @@ mod default;
 mod diff;
 mod edit;
 mod error;
+mod file;
 mod key;
 mod kind;
 mod model;
@@ -23,6 +24,7 @@ use toml::de::DeTable;
 pub use diff::{Difference, DifferenceKind, diff, undone};
 pub use edit::{Edit, EditError, ObjectKind};
 pub use error::{ConfigErrors, LoadError, Mistake, Place, Warning};
+pub use file::{SaveError, replace};
 pub use model::{
     Admin, AdminState, Affinity, Appliance, Backend, BackendKey, Config, Conntrack, Cpu, Idle,
     Memory, Metrics, Monitor, MonitorKind, Pool, Port, PortRange, Protocol, Service, Steering, Vip,
@@ -70,22 +72,14 @@ pub fn parse(text: &str) -> Result<(Config, Vec<Warning>), ConfigErrors> {
 /// The file cannot be read, is no regular file or longer than 64 MiB, or its text has
 /// mistakes.
 pub fn load(path: &Path) -> Result<(Config, Vec<Warning>), LoadError> {
-    let text = read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    let text =
+        file::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
     parse(&text).map_err(|errors| LoadError::Invalid { path: path.to_owned(), errors })
 }
 
-/// The longest configuration file, in bytes: several times what 50,000 backends take.
-const FILE_CAP: u64 = 64 << 20;
-
-/// A pipe or a device at the path must not hold up management, which reads the file at `reload`.
-fn read(path: &Path) -> std::io::Result<String> {
-    let kind = std::fs::metadata(path)?;
-    let refusal = if !kind.is_file() {
-        "it is not a regular file"
-    } else if kind.len() > FILE_CAP {
-        "it is longer than any configuration"
-    } else {
-        return std::fs::read_to_string(path);
-    };
-    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, refusal))
+/// What the file at `path` would have to say for `config` to be read from it: its own text, changed
+/// where its meaning has to change. A file that cannot be read is written anew.
+#[must_use]
+pub fn updated(path: &Path, config: &Config) -> String {
+    file::read(path).map_or_else(|_| to_toml(config), |text| update(&text, config))
 }

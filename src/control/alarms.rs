@@ -25,16 +25,25 @@ pub enum AlarmKind {
     LinkDown,
     /// A service has no backend that takes new flows.
     NoHealthyBackend,
+    /// Management did not run for a while.
+    ManagementStall,
+    /// An admin socket is not served.
+    AdminSocket,
+    /// Packets do not reach the workers as they should.
+    Traffic,
 }
 
 impl AlarmKind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 8] = [
         Self::AddressConflict,
         Self::WorkerLagging,
         Self::PortTrouble,
         Self::LinkDown,
         Self::NoHealthyBackend,
+        Self::ManagementStall,
+        Self::AdminSocket,
+        Self::Traffic,
     ];
 
     /// The word for it in metrics.
@@ -46,6 +55,9 @@ impl AlarmKind {
             Self::PortTrouble => "port-trouble",
             Self::LinkDown => "link-down",
             Self::NoHealthyBackend => "no-healthy-backend",
+            Self::ManagementStall => "management-stall",
+            Self::AdminSocket => "admin-socket",
+            Self::Traffic => "traffic",
         }
     }
 
@@ -54,7 +66,11 @@ impl AlarmKind {
         match self {
             Self::AddressConflict | Self::LinkDown => None,
             Self::WorkerLagging => Some(EventKind::WorkerLagging),
-            Self::PortTrouble | Self::NoHealthyBackend => Some(EventKind::AlarmRaised),
+            Self::PortTrouble
+            | Self::NoHealthyBackend
+            | Self::ManagementStall
+            | Self::AdminSocket
+            | Self::Traffic => Some(EventKind::AlarmRaised),
         }
     }
 
@@ -63,9 +79,7 @@ impl AlarmKind {
         match self {
             Self::LinkDown => None,
             Self::WorkerLagging => Some(EventKind::WorkerCurrent),
-            Self::AddressConflict | Self::PortTrouble | Self::NoHealthyBackend => {
-                Some(EventKind::AlarmCleared)
-            }
+            _ => Some(EventKind::AlarmCleared),
         }
     }
 
@@ -157,6 +171,12 @@ impl Management {
                 let text = format!("port {} has no link", port.name);
                 alarms.push(Alarm::new(AlarmKind::LinkDown, subject(), text));
             }
+        }
+        if let Some(text) = self.pulse.alarm() {
+            alarms.push(Alarm::new(AlarmKind::ManagementStall, "management", text));
+        }
+        if let Some(text) = self.admin.alarm() {
+            alarms.push(Alarm::new(AlarmKind::AdminSocket, "admin socket", text));
         }
         let config = self.state.config();
         let healthy: HashMap<_, _> =

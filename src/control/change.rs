@@ -67,6 +67,9 @@ impl Management {
             let totals = self.service_totals(*service);
             self.service_baselines.begin(*service, totals);
         }
+        if applied.tables {
+            self.mark_changed();
+        }
         let config = self.state.config();
         if applied.targets {
             supervisor.set_targets(Target::all(config));

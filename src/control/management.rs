@@ -21,6 +21,7 @@ use super::links::NeighbourLinks;
 use super::metrics::{self, SlotShares, Tally};
 use super::ports::{Ports, WorkerRemote};
 use super::protocol::Request;
+use super::pulse::{Notice, Pulse};
 use super::state::{ApplyError, State};
 use crate::config::{self, BackendKey, Config};
 use crate::forward::Tables;
@@ -115,12 +116,15 @@ pub struct Management {
     pub(super) started_ms: u64,
     metrics: Option<Arc<metrics::Endpoint>>,
     pub(super) admin: Arc<Server>,
+    pub(super) pulse: Arc<Pulse>,
     stop: Arc<Notify>,
     started: Instant,
     dirty: Dirty,
     published_at: Duration,
     /// Until then the VIPs wait for what the first probes find.
     waits_until: Option<Duration>,
+    /// Whether every worker has had tables with all VIPs.
+    has_served: bool,
     panics: Vec<Duration>,
 }
 
@@ -157,6 +161,7 @@ impl Management {
         let neighbours = NeighbourLinks::new(&config, ports.as_ref());
         let timeouts = config.monitors.iter().map(|monitor| monitor.timeout);
         let waits_until = timeouts.max().map(|timeout| timeout + FIRST_PROBES);
+        let started = Instant::now();
         Ok(Self {
             config_path,
             saved: config.clone(),
@@ -181,11 +186,13 @@ impl Management {
             started_ms: super::record::unix_ms(),
             metrics: parts.metrics.map(Arc::new),
             admin: Arc::new(parts.admin),
+            pulse: Arc::new(Pulse::new(started)),
             stop: Arc::default(),
-            started: Instant::now(),
+            started,
             dirty: Dirty::Now,
             published_at: Duration::ZERO,
             waits_until,
+            has_served: false,
             panics: Vec::new(),
         })
     }
@@ -194,6 +201,12 @@ impl Management {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         Stopper(Arc::clone(&self.stop))
+    }
+
+    /// What shows from any thread whether the loop turns, and how far it is.
+    #[must_use]
+    pub fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
     }
 
     /// Runs until SIGTERM, SIGINT or [`Stopper::stop`].
@@ -263,7 +276,11 @@ impl Management {
         let mut hangup = signal(SignalKind::hangup())?;
         let stop = Arc::clone(&self.stop);
         let mut next_tick = tokio::time::Instant::now();
+        // Before the first tick asks for neighbours: a worker without tables drops their answers,
+        // and the next question comes a second later.
+        self.publish_if_due();
         loop {
+            self.pulse.turn();
             tokio::select! {
                 () = stop.notified() => return Ok(()),
                 _ = terminate.recv() => return Ok(()),
@@ -287,6 +304,7 @@ impl Management {
 
     /// SIGHUP is `reload` without anyone to tell.
     fn hangup(&mut self, supervisor: &mut Supervisor) {
+        self.pulse.tell(Notice::Reloading);
         let outcome = self.reload(false, supervisor);
         if let Err(error) = &outcome {
             for mistake in &error.data {
@@ -294,6 +312,9 @@ impl Management {
             }
         }
         self.record_reload(&outcome);
+        if self.has_served {
+            self.pulse.tell(Notice::Reloaded);
+        }
     }
 
     fn command(&mut self, command: Command, supervisor: &mut Supervisor) {
@@ -310,14 +331,26 @@ impl Management {
             }
             return;
         }
+        match &request {
+            Request::ConntrackFlush(params) => {
+                // What becomes of it is known later; it is asked for now.
+                self.record_change(&request, role, peer, &Ok((true, Vec::new())));
+                return self.ask_flush(params, reply);
+            }
+            Request::ConfigSave(params) => {
+                let saved = self.save_config(params.force);
+                let outcome = saved.as_ref().map(|saved| (saved.written > 0, Vec::new()));
+                self.record_change(&request, role, peer, &outcome.map_err(Clone::clone));
+                let _ = reply.send(saved.map(Into::into));
+                return;
+            }
+            _ => {}
+        }
         let outcome = self.change(&request, supervisor);
         self.record_change(&request, role, peer, &outcome);
         match outcome {
             Ok((changed, warnings)) => {
-                if changed {
-                    self.mark_changed();
-                    self.publish_if_due();
-                }
+                self.publish_if_due();
                 let generation = if self.is_published() {
                     self.publisher.generation()
                 } else {
@@ -380,6 +413,19 @@ impl Management {
             })
             .collect();
         self.drains.update(draining, now);
+        self.tell_when_serving();
+    }
+
+    /// Says once that the appliance forwards: no VIP waits for a probe, and every worker has adopted
+    /// the tables that say so.
+    fn tell_when_serving(&mut self) {
+        let is_serving = self.waits_until.is_none()
+            && self.is_published()
+            && self.publisher.acknowledged() >= self.publisher.generation();
+        if is_serving && !self.has_served {
+            self.has_served = true;
+            self.pulse.tell(Notice::Serving);
+        }
     }
 
     /// The next tables differ in more than next hops.

@@ -60,6 +60,12 @@ pub enum StartError {
         /// The system's answer.
         source: std::io::Error,
     },
+    /// The watchdog's thread did not start.
+    #[error("the watchdog did not start: {source}; raise the limit of threads")]
+    Watchdog {
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// A worker thread failed before it polled.
     #[error("worker {worker} did not start: {reason}")]
     Worker {

@@ -7,11 +7,13 @@ mod cores;
 mod error;
 pub mod log;
 mod ports;
+mod watchdog;
 mod workers;
 
 use std::path::Path;
 
 pub use error::StartError;
+use watchdog::{Watchdog, Watched};
 
 use crate::config::{self, Config};
 use crate::control::admin::Server;
@@ -51,6 +53,7 @@ fn start(config_path: &Path, config: Config, log_left_out: LogLeftOut) -> Result
     let tables = Tables::empty(config.appliance.flow_hash_key);
     let (publisher, readers) = snapshot::shared(tables, config.cpu.workers.len());
     let workers = workers::spawn(eal, &config, queues, readers)?;
+    let watched: Vec<_> = workers.remotes.iter().map(Watched::from).collect();
     let mut management = Management::new(ManagementParts {
         config_path: config_path.to_owned(),
         config,
@@ -61,9 +64,11 @@ fn start(config_path: &Path, config: Config, log_left_out: LogLeftOut) -> Result
         metrics,
         log_left_out,
     })?;
+    let watchdog = Watchdog::start(management.pulse(), &watched)?;
     tracing::info!(version = crate::version::VERSION, "forwarding");
     let result = management.run();
     tracing::info!("stopping");
+    drop(watchdog);
     drop(workers.handles);
     result.map_err(StartError::from)
 }

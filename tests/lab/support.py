@@ -29,6 +29,8 @@ VIP = {4: plan.VIP4, 6: plan.VIP6}
 CLIENT = {4: plan.CLIENT4, 6: plan.CLIENT6}
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 LIBC = ctypes.CDLL(None, use_errno=True)
+PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
+WAIT_ALL = 0x40000000  # __WALL: threads are children that waitpid hides otherwise
 
 
 @contextlib.contextmanager
@@ -211,6 +213,38 @@ class SynSender:
             self.send(source_port)
             if index % 20 == 0:
                 time.sleep(max(0.0, begin + index / rate - time.monotonic()))
+
+
+LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+LIBC.ptrace.restype = ctypes.c_long
+
+
+def ptrace(request, thread):
+    """One ptrace call without arguments."""
+    if LIBC.ptrace(request, thread, None, None) != 0:
+        raise OSError(ctypes.get_errno(), f"ptrace({request:#x}, {thread})")
+
+
+@contextlib.contextmanager
+def stopped(threads):
+    """These threads stand still: a signal would stop the whole process, ptrace stops one thread."""
+    held = []
+    try:
+        for thread in threads:
+            ptrace(PTRACE_SEIZE, thread)
+            held.append(thread)
+            ptrace(PTRACE_INTERRUPT, thread)
+            os.waitpid(thread, WAIT_ALL)
+        yield
+    finally:
+        for thread in held:
+            ptrace(PTRACE_DETACH, thread)
+
+
+def thread_state(thread):
+    """A thread's state letter; `t` is stopped by a tracer."""
+    with open(f"/proc/{thread}/stat", encoding="utf-8", errors="replace") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
 
 
 class SteadyLoad:

@@ -1,44 +1,15 @@
 """Forwarding goes on whatever management suffers; a backend that dies or moves is dealt with."""
 
 import contextlib
-import ctypes
-import os
 import socket
 import time
 
 import configuration
 import plan
-from support import LIBC, LabCase, SteadyLoad
+from support import LabCase, SteadyLoad, stopped, thread_state
 
-PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
-WAIT_ALL = 0x40000000  # __WALL: threads are children that waitpid hides otherwise
 STOPPED = 30
 HALF_OPEN = 100
-
-LIBC.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
-LIBC.ptrace.restype = ctypes.c_long
-
-
-def ptrace(request, thread):
-    """One ptrace call without arguments."""
-    if LIBC.ptrace(request, thread, None, None) != 0:
-        raise OSError(ctypes.get_errno(), f"ptrace({request:#x}, {thread})")
-
-
-@contextlib.contextmanager
-def stopped(threads):
-    """These threads stand still: a signal would stop the whole process, ptrace stops one thread."""
-    held = []
-    try:
-        for thread in threads:
-            ptrace(PTRACE_SEIZE, thread)
-            held.append(thread)
-            ptrace(PTRACE_INTERRUPT, thread)
-            os.waitpid(thread, WAIT_ALL)
-        yield
-    finally:
-        for thread in held:
-            ptrace(PTRACE_DETACH, thread)
 
 
 class FailStatic(LabCase):
@@ -53,7 +24,7 @@ class FailStatic(LabCase):
         with SteadyLoad(self.lab, rate=20) as load:
             with stopped(others):
                 time.sleep(STOPPED)
-                states = {thread: state(thread) for thread in others}
+                states = {thread: thread_state(thread) for thread in others}
         self.assertEqual(set(states.values()), {"t"}, "all stood still to the end")
         self.assert_all_answered(load.made, at_least=5 * STOPPED)
         # And it comes back.
@@ -133,9 +104,3 @@ class Death(LabCase):
 def host(family):
     """The VIP as a URL has it."""
     return plan.VIP4 if family == 4 else f"[{plan.VIP6}]"
-
-
-def state(thread):
-    """A thread's state letter; `t` is stopped by a tracer."""
-    with open(f"/proc/{thread}/stat", encoding="utf-8", errors="replace") as stat:
-        return stat.read().rpartition(")")[2].split()[0]

@@ -31,6 +31,8 @@ impl ErrorCode {
     pub const READ_ONLY: Self = Self(5);
     /// The change would make a configuration that is not valid; `data` may list the mistakes.
     pub const INVALID_CHANGE: Self = Self(7);
+    /// The configuration file could not be written.
+    pub const NOT_WRITTEN: Self = Self(8);
     /// It would lose something that may not be meant to be lost; `data` says what. It can be forced.
     pub const REFUSED: Self = Self(6);
 }

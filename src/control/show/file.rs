@@ -3,8 +3,10 @@
 use super::count;
 use crate::config;
 use crate::control::management::Management;
-use crate::control::protocol::RequestError;
-use crate::control::protocol::reply::{ConfigReply, DiffReply, DifferenceState, VersionReply};
+use crate::control::protocol::reply::{
+    ConfigReply, DiffReply, DifferenceState, SaveReply, VersionReply,
+};
+use crate::control::protocol::{ErrorCode, RequestError};
 use crate::version;
 
 impl Management {
@@ -31,6 +33,44 @@ impl Management {
             return 0;
         }
         count(config::diff(&self.saved, self.state.config()).len())
+    }
+
+    /// Writes what runs to the file.
+    pub(in crate::control) fn save_config(
+        &mut self,
+        force: bool,
+    ) -> Result<SaveReply, RequestError> {
+        let running = self.state.config();
+        let path = self.config_path.display().to_string();
+        let written = match self.read_file() {
+            Ok((file, _)) if file == self.saved || force => config::diff(&file, running).len(),
+            Ok((file, _)) => {
+                let changes = config::diff(&self.saved, &file);
+                return Err(RequestError::new(
+                    ErrorCode::REFUSED,
+                    format!(
+                        "{path} was changed since it was loaded, and to save would undo that; \
+                         reload it first, or force the save"
+                    ),
+                )
+                .with_data(changes.iter().map(ToString::to_string).collect()));
+            }
+            Err(_) if force => config::diff(&self.saved, running).len().max(1),
+            Err(error) => {
+                return Err(RequestError::new(
+                    ErrorCode::REFUSED,
+                    format!("{}; mend it first, or force the save to replace it", error.message),
+                )
+                .with_data(error.data));
+            }
+        };
+        if written > 0 {
+            let text = config::updated(&self.config_path, running);
+            config::replace(&self.config_path, &text)
+                .map_err(|error| RequestError::new(ErrorCode::NOT_WRITTEN, error.to_string()))?;
+        }
+        self.saved = running.clone();
+        Ok(SaveReply { path, written: count(written) })
     }
 
     pub(super) fn config_diff(&self) -> Result<DiffReply, RequestError> {
