@@ -25,6 +25,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_get_mtu",
     "rte_eth_dev_get_port_by_name",
     "rte_eth_dev_info_get",
+    "rte_eth_dev_rss_hash_conf_get",
     "rte_eth_dev_set_mtu",
     "rte_eth_dev_socket_id",
     "rte_eth_dev_start",

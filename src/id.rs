@@ -47,11 +47,13 @@ number! {
     BackendEpoch(u16)
 }
 number! {
-    /// A pool's index in [`Tables::pools`](crate::forward::Tables).
+    /// A pool's index in [`Tables::pools`](crate::forward::Tables); the same as long as the pool is
+    /// configured.
     PoolId(u16)
 }
 number! {
-    /// A service's index in [`Tables::services`](crate::forward::Tables).
+    /// A service's index in [`Tables::services`](crate::forward::Tables); the same as long as the
+    /// service is configured, since workers count by it.
     ServiceId(u16)
 }
 number! {

@@ -2,6 +2,7 @@
 
 mod configs;
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use configs::Random;
@@ -148,6 +149,7 @@ fn each_edit_changes_what_it_says() {
 
 /// The whole text of each refusal: it names the object and the mend.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn refusals_say_what_to_do() {
     let base = parse(SMALL);
     let long = "x".repeat(64);
@@ -426,29 +428,29 @@ fn naive(config: &mut Config, edit: &Edit) -> Option<()> {
 /// reader makes of it.
 #[test]
 fn an_edit_is_judged_as_the_whole_text_is() {
-    let accepted = std::cell::Cell::new([0_usize; 2]);
+    static REFUSED: AtomicUsize = AtomicUsize::new(0);
+    static ACCEPTED: AtomicUsize = AtomicUsize::new(0);
     bolero::check!().with_iterations(600).with_type::<u64>().for_each(|seed| {
         let mut random = Random(*seed);
         let mut config = parse(&configs::text(&mut random));
         // One edit after another where it was accepted, so that edits meet what edits made.
         for _ in 0..4 {
-            let edits: Vec<_> =
-                (0..1 + random.below(3)).map(|_| random_edit(&mut random)).collect();
+            let count = if random.percent(70) { 1 } else { 3 };
+            let edits: Vec<_> = (0..count).map(|_| random_edit(&mut random)).collect();
             let mut plain = config.clone();
             let found = edits.iter().try_for_each(|edit| naive(&mut plain, edit).ok_or(()));
             let whole = found.ok().and_then(|()| config::parse(&config::to_toml(&plain)).ok());
             let edited = config.edit(&edits);
-            let [refusals, successes] = accepted.get();
             match (edited, whole) {
                 (Ok(edited), Some((whole, _))) => {
                     assert_eq!(edited, whole, "{edits:#?}");
                     config = edited;
-                    accepted.set([refusals, successes + 1]);
+                    ACCEPTED.fetch_add(1, Relaxed);
                 }
                 (Err(error), None) => {
                     let text = error.to_string();
                     assert!(!text.contains("line ") && !text.contains("[0]."), "{text}");
-                    accepted.set([refusals + 1, successes]);
+                    REFUSED.fetch_add(1, Relaxed);
                 }
                 (edited, whole) => {
                     panic!("{edits:#?} on\n{}\n{edited:#?}\n{whole:#?}", config::to_toml(&config))
@@ -456,8 +458,8 @@ fn an_edit_is_judged_as_the_whole_text_is() {
             }
         }
     });
-    let [refused, accepted] = accepted.get();
-    assert!(refused > 300 && accepted > 300, "{refused} refused, {accepted} accepted");
+    let (refused, accepted) = (REFUSED.load(Relaxed), ACCEPTED.load(Relaxed));
+    assert!(refused > 200 && accepted > 200, "{refused} refused, {accepted} accepted");
 }
 
 /// An edit takes time for what it concerns, not for what is there.
@@ -507,8 +509,5 @@ fn an_edit_of_a_large_configuration_is_quick() {
     let limit = Duration::from_millis(if cfg!(debug_assertions) { 50 } else { 10 });
     assert!(least < limit, "an edit takes {least:?}");
     // For those who measure: cargo test --release … -- --nocapture
-    #[expect(clippy::print_stderr, reason = "a measurement")]
-    {
-        eprintln!("an edit takes {least:?}");
-    }
+    println!("an edit takes {least:?}");
 }

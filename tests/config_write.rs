@@ -309,3 +309,65 @@ fn a_secret_is_hidden_from_people() {
     let told = format!("{:?}", config::diff(&small(&[]), &differs));
     assert!(!told.contains("020304"), "{told}");
 }
+
+#[test]
+fn a_file_is_saved_whole_and_only_over_what_was_read() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    use config::{Expected, SaveError};
+
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link) = (folder.path().join("real.toml"), folder.path().join("link.toml"));
+    let text = format!("# mine\n{SMALL}");
+    std::fs::write(&real, &text).unwrap();
+    std::fs::set_permissions(&real, std::fs::Permissions::from_mode(0o640)).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    let loaded = config::load_stamped(&link).unwrap();
+
+    // Nothing to say: the very file stays.
+    let before = std::fs::metadata(&real).unwrap().ino();
+    let saved = config::save(&link, &loaded.config, Expected::Unchanged(&loaded.stamp)).unwrap();
+    assert_eq!((saved.is_written, &saved.stamp), (false, &loaded.stamp));
+    assert_eq!(std::fs::metadata(&real).unwrap().ino(), before);
+
+    let zero = small(&[("weight = 3", "weight = 0")]);
+    let saved = config::save(&link, &zero, Expected::Unchanged(&loaded.stamp)).unwrap();
+    assert!(saved.is_written);
+    assert_eq!(std::fs::read_to_string(&real).unwrap(), text.replace("weight = 3", "weight = 0"));
+    assert_eq!(std::fs::metadata(&real).unwrap().mode() & 0o7777, 0o640);
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(config::load_stamped(&link).unwrap().stamp, saved.stamp);
+
+    // The old stamp is of another text, and so is any after someone else wrote.
+    let refused = |stamp: &config::Stamp| {
+        let before = std::fs::read(&real).ok();
+        let error = config::save(&real, &small(&[]), Expected::Unchanged(stamp)).unwrap_err();
+        assert!(matches!(error, SaveError::ChangedOnDisk { .. }), "{error}");
+        assert!(error.to_string().contains("or force to overwrite"), "{error}");
+        assert_eq!(std::fs::read(&real).ok(), before);
+    };
+    refused(&loaded.stamp);
+    for other in [&b"# other\n"[..], &[0xff]] {
+        std::fs::write(&real, other).unwrap();
+        refused(&saved.stamp);
+    }
+    std::fs::remove_file(&real).unwrap();
+    refused(&saved.stamp);
+    assert!(!real.exists());
+
+    // Forced, it is written whatever is there; a new file is its owner's alone.
+    config::save(&real, &zero, Expected::Anything).unwrap();
+    assert_eq!(std::fs::metadata(&real).unwrap().mode() & 0o7777, 0o600);
+    assert_eq!(config::load(&real).unwrap().0, zero);
+    std::fs::write(&real, "# no configuration\n").unwrap();
+    config::save(&real, &zero, Expected::Anything).unwrap();
+    assert_eq!(config::load(&real).unwrap().0, zero);
+
+    // No temporary file is left, also where it fails.
+    let error = config::save(folder.path(), &zero, Expected::Anything).unwrap_err();
+    assert!(matches!(error, SaveError::Read { .. }), "{error}");
+    let nowhere = folder.path().join("no/such.toml");
+    let error = config::save(&nowhere, &zero, Expected::Anything).unwrap_err();
+    assert!(matches!(error, SaveError::Write { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}

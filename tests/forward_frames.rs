@@ -47,7 +47,13 @@ fn every_drop_reason_has_a_frame() {
         seen.insert(reason.index());
     }
     // These are the worker's to give (src/worker/tests.rs).
-    let workers = [DropReason::PuntFull, DropReason::NoBuffer, DropReason::TxFull];
+    let workers = [
+        DropReason::HandoffFull,
+        DropReason::HandoffLoop,
+        DropReason::PuntFull,
+        DropReason::NoBuffer,
+        DropReason::TxFull,
+    ];
     seen.extend(workers.map(DropReason::index));
     let missing: Vec<_> =
         DropReason::ALL.into_iter().filter(|reason| !seen.contains(&reason.index())).collect();

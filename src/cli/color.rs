@@ -59,8 +59,6 @@ pub enum Role {
 }
 
 impl Role {
-    const ALL: [Self; 5] = [Self::Heading, Self::Good, Self::Warning, Self::Alarm, Self::Aside];
-
     const fn style(self) -> Style {
         match self {
             Self::Heading => Style::new().bold(),
@@ -77,6 +75,25 @@ impl Role {
         let text = text.to_string();
         let style = self.style();
         if text.is_empty() { text } else { format!("{style}{text}{style:#}") }
+    }
+
+    /// A heading in this look; the spaces that indent it keep theirs.
+    #[must_use]
+    pub fn paint_title(self, title: &str) -> String {
+        let words = title.trim_start();
+        let indent = title.len() - words.len();
+        format!("{}{}", " ".repeat(indent), self.paint(words))
+    }
+}
+
+/// The look of an admin state, of health, and of the like.
+#[must_use]
+pub fn state(word: &str) -> String {
+    match word {
+        "up" | "enabled" | "current" | "reachable" => Role::Good.paint(word),
+        "down" | "lagging" | "disabled" => Role::Alarm.paint(word),
+        "draining" | "unknown" | "stale" | "incomplete" | "probing" => Role::Warning.paint(word),
+        other => other.to_owned(),
     }
 }
 
@@ -112,15 +129,20 @@ pub fn pad_end(text: &str, columns: usize) -> String {
 mod tests {
     use super::*;
 
+    const ALL: [Role; 5] = [Role::Heading, Role::Good, Role::Warning, Role::Alarm, Role::Aside];
+
     /// An environment of these variables.
     fn environment<'a>(pairs: &'a [(&str, &str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
         |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into())
     }
 
+    /// The option, whether a terminal, the environment, and whether colours are wanted then.
+    type Case = (When, bool, &'static [(&'static str, &'static str)], bool);
+
     #[test]
     fn colours_are_for_terminals_that_can_and_people_who_want() {
         const XTERM: (&str, &str) = ("TERM", "xterm-256color");
-        let cases: [(When, bool, &[(&str, &str)], bool); 10] = [
+        let cases: [Case; 10] = [
             (When::Auto, true, &[XTERM], true),
             (When::Auto, false, &[XTERM], false),
             (When::Auto, true, &[XTERM, ("NO_COLOR", "1")], false),
@@ -142,7 +164,7 @@ mod tests {
     fn paint_is_put_on_and_comes_off() {
         assert_eq!(Role::Alarm.paint("down"), "\x1b[1m\x1b[31mdown\x1b[0m");
         assert_eq!(Role::Good.paint(""), "");
-        for role in Role::ALL {
+        for role in ALL {
             let painted = role.paint("3/3 up");
             assert_ne!(painted, "3/3 up", "{role:?}");
             assert_eq!(plain(&painted), "3/3 up", "{role:?}");
@@ -157,7 +179,7 @@ mod tests {
     #[test]
     fn painted_cells_fill_their_columns() {
         for (text, columns) in [("up", 6), ("größer", 8), ("", 3), ("longer", 2)] {
-            for role in Role::ALL {
+            for role in ALL {
                 let painted = role.paint(text);
                 assert_eq!(width(&painted), text.chars().count());
                 let right = pad_start(&painted, columns);
@@ -174,7 +196,7 @@ mod tests {
         bolero::check!().with_type::<(String, u8)>().for_each(|(text, columns)| {
             let text: String = text.chars().filter(|c| !c.is_control()).collect();
             let columns = usize::from(*columns);
-            for role in Role::ALL {
+            for role in ALL {
                 let painted = role.paint(&text);
                 assert_eq!(plain(&painted), text);
                 assert_eq!(width(&pad_end(&painted, columns)), text.chars().count().max(columns));

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 use super::argument::{VipArgument, new_backend, seconds};
+use super::{color, completions};
 use crate::control::protocol::params::NewBackend;
 use crate::control::protocol::reply::{AdminState, Family, Protocol};
 use crate::control::protocol::{BackendName, DEFAULT_SOCKET};
@@ -25,6 +26,9 @@ pub struct Arguments {
     /// Print the daemon's answer as one line of JSON.
     #[arg(long, global = true)]
     pub json: bool,
+    /// When to colour the output.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub color: color::When,
     /// What to do.
     #[command(subcommand)]
     pub verb: Verb,
@@ -71,6 +75,16 @@ pub enum Verb {
     CheckConfig {
         /// The file.
         file: PathBuf,
+    },
+    /// Write the completions of lodectl for a shell.
+    Completions {
+        /// The shell.
+        shell: completions::Shell,
+    },
+    /// Write the manual pages of lodectl and lodestoned.
+    Man {
+        /// A folder for one file a page; without it an overview is printed.
+        directory: Option<PathBuf>,
     },
     /// The version of lodectl.
     Version,

@@ -29,19 +29,24 @@ pub struct ManError {
 /// The pages of `lodectl` and all its verbs (section 1: `command` is its definition) and of the
 /// daemon (section 8). The first one is `lodectl`'s own.
 #[must_use]
-pub fn pages(lodectl: Command, lodestoned: Command) -> Vec<Page> {
+pub fn pages(lodectl: Command, lodestoned: &Command) -> Vec<Page> {
     let mut pages = Vec::new();
-    let mut lodectl = lodectl.disable_help_subcommand(true);
-    lodectl.build();
-    add(&lodectl, 1, LODECTL, &mut pages);
-    add(&lodestoned, 8, LODESTONED, &mut pages);
+    add(&built(lodectl), 1, LODECTL, &mut pages);
+    add(lodestoned, 8, LODESTONED, &mut pages);
     pages
 }
 
-/// The page of `lodectl` alone, for `lodectl man | man -l -`.
+/// The page of `lodectl` alone, for `lodectl man > page; man ./page`.
 #[must_use]
-pub fn overview(lodectl: Command, lodestoned: Command) -> String {
-    pages(lodectl, lodestoned).into_iter().next().map(|page| page.text).unwrap_or_default()
+pub fn overview(lodectl: Command) -> String {
+    text(&built(lodectl), "lodectl", 1, LODECTL)
+}
+
+/// The definition with its verbs' full names. No page for `help`: each verb has its own.
+fn built(command: Command) -> Command {
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    command
 }
 
 /// Writes pages below `directory`, such as `/usr/local/share/man`. Returns how many.
@@ -105,6 +110,14 @@ where to say that packets are forwarded, and how often to say that every worker 
 /// The page of `command` and those of its verbs.
 fn add(command: &Command, section: u8, end: &str, pages: &mut Vec<Page>) {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let text = text(command, &name, section, end);
+    pages.push(Page { path: format!("man{section}/{name}.{section}").into(), text });
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        add(verb, section, end, pages);
+    }
+}
+
+fn text(command: &Command, name: &str, section: u8, end: &str) -> String {
     let man = Man::new(command.clone())
         .title(name.to_uppercase())
         .section(section.to_string())
@@ -114,11 +127,7 @@ fn add(command: &Command, section: u8, end: &str, pages: &mut Vec<Page>) {
     let mut text = Vec::new();
     // Writing to memory does not fail.
     let _ = man.render(&mut text);
-    let text = String::from_utf8_lossy(&text).into_owned() + end;
-    pages.push(Page { path: format!("man{section}/{name}.{section}").into(), text });
-    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
-        add(verb, section, end, pages);
-    }
+    String::from_utf8_lossy(&text).into_owned() + end
 }
 
 #[cfg(test)]
@@ -129,7 +138,7 @@ mod tests {
     use crate::cli::{Arguments, lodestoned};
 
     fn all() -> Vec<Page> {
-        pages(Arguments::command(), lodestoned::Arguments::command())
+        pages(Arguments::command(), &lodestoned::Arguments::command())
     }
 
     /// A verb of one's own for every leaf of the definitions.
@@ -188,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_overview_is_the_first_page() {
-        let overview = overview(Arguments::command(), lodestoned::Arguments::command());
+        let overview = overview(Arguments::command());
         assert_eq!(overview, all()[0].text);
     }
 }

@@ -4,13 +4,13 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use serde_json::json;
 
 use super::client::{Client, ClientError};
 use super::command::{Arguments, Show, Verb};
 use super::request::{Question, View, change};
-use super::{VERSION, render};
+use super::{VERSION, color, completions, lodestoned, man, render};
 use crate::config::{self, LoadError};
 use crate::control::protocol::Request;
 use crate::control::protocol::params::{ApplyParams, Change, SubscribeParams};
@@ -27,6 +27,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         } else {
             format!("{VERSION}\n")
         }),
+        Verb::Completions { shell } => Ok(completions::script(*shell, Arguments::command())),
+        Verb::Man { directory } => man_pages(directory.as_deref()),
         Verb::Batch { file, force } => {
             batch(file, force.force).and_then(|request| ask(arguments, &request, &batch_view()))
         }
@@ -40,17 +42,45 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         },
     };
     let (written, code) = match outcome {
-        Ok(text) => (write(&mut io::stdout().lock(), &text), ExitCode::SUCCESS),
-        Err(text) => (write(&mut io::stderr().lock(), &text), ExitCode::FAILURE),
+        Ok(text) => (write(&mut io::stdout().lock(), arguments, &text), ExitCode::SUCCESS),
+        Err(text) => (write(&mut io::stderr().lock(), arguments, &text), ExitCode::FAILURE),
     };
     if written.is_ok() { code } else { ExitCode::FAILURE }
 }
 
-/// Writes all of `text`. A reader that closed the pipe has seen enough.
-fn write(stream: &mut impl Write, text: &str) -> io::Result<()> {
-    match stream.write_all(text.as_bytes()).and_then(|()| stream.flush()) {
+/// Writes all of `text`, in colour where that is wanted. A reader that closed the pipe has seen
+/// enough.
+fn write(
+    stream: &mut (impl Write + IsTerminal),
+    arguments: &Arguments,
+    text: &str,
+) -> io::Result<()> {
+    match write_all(stream, arguments, text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
+    }
+}
+
+fn write_all(
+    stream: &mut (impl Write + IsTerminal),
+    arguments: &Arguments,
+    text: &str,
+) -> io::Result<()> {
+    let variable = |name: &str| std::env::var_os(name);
+    if color::is_wanted(arguments.color, stream.is_terminal(), variable) {
+        stream.write_all(text.as_bytes())?;
+    } else {
+        stream.write_all(color::plain(text).as_bytes())?;
+    }
+    stream.flush()
+}
+
+fn man_pages(directory: Option<&Path>) -> Result<String, String> {
+    let (lodectl, daemon) = (Arguments::command(), lodestoned::Arguments::command());
+    let Some(directory) = directory else { return Ok(man::overview(lodectl)) };
+    match man::write(directory, &man::pages(lodectl, &daemon)) {
+        Ok(pages) => Ok(format!("wrote {pages} pages to {}\n", directory.display())),
+        Err(error) => Err(format!("lodectl: {error}\n")),
     }
 }
 
@@ -97,8 +127,11 @@ fn watch(
     let is_screen = stdout.is_terminal() && !arguments.json;
     loop {
         let text = answer(arguments, &mut client, request, view)?;
-        let text = if is_screen { format!("{CLEAR}{text}") } else { text };
-        if stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_err() {
+        let clear = if is_screen { CLEAR } else { "" };
+        let written = stdout
+            .write_all(clear.as_bytes())
+            .and_then(|()| write_all(&mut stdout, arguments, &text));
+        if written.is_err() {
             return Ok(String::new());
         }
         std::thread::sleep(interval);
@@ -128,7 +161,7 @@ fn follow_events(arguments: &Arguments, limit: Option<u32>) -> Result<String, St
         } else {
             render::event(event)
         };
-        stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()
+        write_all(&mut stdout, arguments, &text).is_ok()
     };
     if !past.events.iter().all(&mut show) {
         return Ok(String::new());
@@ -148,7 +181,7 @@ fn follow_events(arguments: &Arguments, limit: Option<u32>) -> Result<String, St
             "lost" => {
                 let text =
                     format!("lodectl: some events came too fast and are left out: {params}\n");
-                if write(&mut io::stderr().lock(), &text).is_err() {
+                if write(&mut io::stderr().lock(), arguments, &text).is_err() {
                     return Ok(String::new());
                 }
             }

@@ -5,6 +5,8 @@
     reason = "a few lines for a person; write! would return an error that cannot happen"
 )]
 
+use super::color;
+
 /// Columns of the terminal that output is made for.
 const WIDTH: usize = 80;
 
@@ -16,7 +18,8 @@ pub(super) struct Table<const N: usize> {
 
 impl<const N: usize> Table<N> {
     pub(super) fn new(heading: [&str; N]) -> Self {
-        Self { rows: vec![(heading.map(str::to_owned), Vec::new())] }
+        let heading = heading.map(|title| color::Role::Heading.paint_title(title));
+        Self { rows: vec![(heading, Vec::new())] }
     }
 
     pub(super) fn row(&mut self, cells: [String; N]) {
@@ -34,13 +37,13 @@ impl<const N: usize> Table<N> {
         let mut widths = [0; N];
         for (cells, _) in &self.rows {
             for (width, cell) in widths.iter_mut().zip(cells).skip(1) {
-                *width = cell.chars().count().max(*width);
+                *width = color::width(cell).max(*width);
             }
         }
         let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
         let room = WIDTH.saturating_sub(others);
         let names = self.rows.iter().filter_map(|(cells, _)| cells.first());
-        let lengths = names.map(|name| name.chars().count());
+        let lengths = names.map(|name| color::width(name));
         let first = lengths.filter(|length| *length <= room).max().unwrap_or(0);
 
         let mut text = String::new();
@@ -48,9 +51,10 @@ impl<const N: usize> Table<N> {
             let mut line = String::new();
             for (place, (cell, width)) in cells.iter().zip(widths).enumerate() {
                 if place > 0 {
-                    line += &format!("  {cell:>width$}");
-                } else if cell.chars().count() <= first {
-                    line += &format!("{cell:first$}");
+                    line += "  ";
+                    line += &color::pad_start(cell, width);
+                } else if color::width(cell) <= first {
+                    line += &color::pad_end(cell, first);
                 } else {
                     line += &format!("{cell}\n{:first$}", "");
                 }
@@ -68,7 +72,7 @@ pub(super) fn wrap(text: &str, indent: usize) -> String {
     let mut wrapped = String::new();
     let mut column = WIDTH;
     for word in text.split_whitespace() {
-        let length = word.chars().count();
+        let length = color::width(word);
         if column + 1 + length > WIDTH {
             if !wrapped.is_empty() {
                 wrapped.push('\n');

@@ -8,11 +8,11 @@ mod default;
 mod diff;
 mod edit;
 mod error;
-mod file;
 mod key;
 mod kind;
 mod model;
 mod outline;
+mod save;
 mod section;
 mod validate;
 mod write;
@@ -24,12 +24,12 @@ use toml::de::DeTable;
 pub use diff::{Difference, DifferenceKind, diff, undone};
 pub use edit::{Edit, EditError, ObjectKind};
 pub use error::{ConfigErrors, LoadError, Mistake, Place, Warning};
-pub use file::{SaveError, replace};
 pub use model::{
     Admin, AdminState, Affinity, Appliance, Backend, BackendKey, Config, Conntrack, Cpu, Idle,
     Memory, Metrics, Monitor, MonitorKind, Pool, Port, PortRange, Protocol, Service, Steering, Vip,
 };
 
+pub use save::{Expected, Loaded, SaveError, Saved, Stamp, load_stamped, save};
 pub use write::{to_toml, to_toml_redacted, update};
 
 use section::Report;
@@ -72,14 +72,5 @@ pub fn parse(text: &str) -> Result<(Config, Vec<Warning>), ConfigErrors> {
 /// The file cannot be read, is no regular file or longer than 64 MiB, or its text has
 /// mistakes.
 pub fn load(path: &Path) -> Result<(Config, Vec<Warning>), LoadError> {
-    let text =
-        file::read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
-    parse(&text).map_err(|errors| LoadError::Invalid { path: path.to_owned(), errors })
-}
-
-/// What the file at `path` would have to say for `config` to be read from it: its own text, changed
-/// where its meaning has to change. A file that cannot be read is written anew.
-#[must_use]
-pub fn updated(path: &Path, config: &Config) -> String {
-    file::read(path).map_or_else(|_| to_toml(config), |text| update(&text, config))
+    load_stamped(path).map(|loaded| (loaded.config, loaded.warnings))
 }

@@ -87,6 +87,7 @@ impl Table {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "so that `Option::map` takes it by name")]
 fn text(value: impl ToString) -> Value {
     Value::Text(value.to_string())
 }
@@ -161,7 +162,7 @@ fn process(config: &Config) -> Vec<(&'static str, Child)> {
                 optional("zone", place(&appliance.zone)),
                 Entry {
                     is_secret: true,
-                    ..required("flow_hash_key", flow_hash_key(&appliance.flow_hash_key.0))
+                    ..required("flow_hash_key", flow_hash_key(appliance.flow_hash_key.0))
                 },
             ],
         ),
@@ -227,8 +228,8 @@ fn process(config: &Config) -> Vec<(&'static str, Child)> {
     ]
 }
 
-fn flow_hash_key(bytes: &[u8]) -> Value {
-    Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+fn flow_hash_key(bytes: [u8; 16]) -> Value {
+    Value::Text(format!("{:032x}", u128::from_be_bytes(bytes)))
 }
 
 fn named(kind: &str, name: &str, entries: Vec<Entry>) -> Table {

@@ -99,13 +99,13 @@ fn cut(mut text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::protocol::ErrorCode;
+    use crate::control::protocol::{BackendName, ErrorCode};
 
     const PEER: PeerCredentials = PeerCredentials { uid: 1_000, gid: 100, pid: Some(7) };
 
     #[test]
     fn an_audit_says_who_what_and_the_outcome() {
-        let request = Request::BackendDrain("web/b1".parse().unwrap());
+        let request = Request::BackendDrain("web/b1".parse::<BackendName>().unwrap().into());
         let refusal = RequestError::new(ErrorCode::NOT_FOUND, "there is no backend web/b1");
         let audit = Audit::new(PEER, Role::Full, &request, Err(&refusal));
         let sentence = audit.to_string();
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_request_stays_on_one_line_of_bounded_length() {
         for name in ["web/b\n1\u{1b}[2J".to_owned(), format!("web/{}", "ä".repeat(30_000))] {
-            let request = Request::BackendDrain(name.parse().unwrap());
+            let request = Request::BackendDrain(name.parse::<BackendName>().unwrap().into());
             let audit = Audit::new(PEER, Role::ReadOnly, &request, Ok(true));
             assert!(audit.request.len() <= REQUEST_CAP + '…'.len_utf8());
             assert!(!audit.request.contains(|c: char| c.is_control()), "{}", audit.request);

@@ -7,7 +7,7 @@ use super::edits;
 use super::guard;
 use super::management::Management;
 use super::protocol::{ErrorCode, Request, RequestError};
-use crate::config::{self, Config, EditError, LoadError};
+use crate::config::{self, Config, EditError, LoadError, Loaded};
 use crate::health::{Supervisor, Target};
 use crate::snapshot::Generation;
 
@@ -89,7 +89,7 @@ impl Management {
         force: bool,
         supervisor: &mut Supervisor,
     ) -> Result<Changed, RequestError> {
-        let (config, warnings) = self.read_file()?;
+        let Loaded { config, warnings, .. } = self.read_file()?;
         let undone = config::undone(&self.saved, self.state.config(), &config);
         let undone: Vec<_> = undone.iter().map(ToString::to_string).collect();
         if !undone.is_empty() && !force {
@@ -111,12 +111,13 @@ impl Management {
         })?;
         self.saved = saved;
         let undone = undone.into_iter().map(|change| format!("undone: {change}"));
-        Ok((changed, warnings.into_iter().chain(undone).collect()))
+        let warnings = warnings.iter().map(ToString::to_string);
+        Ok((changed, warnings.chain(undone).collect()))
     }
 
     /// What the file says now, and its warnings.
-    pub(super) fn read_file(&self) -> Result<(Config, Vec<String>), RequestError> {
-        let (config, warnings) = config::load(&self.config_path).map_err(|error| {
+    pub(super) fn read_file(&self) -> Result<Loaded, RequestError> {
+        config::load_stamped(&self.config_path).map_err(|error| {
             let mistakes = match &error {
                 LoadError::Invalid { errors, .. } => {
                     errors.mistakes.iter().map(ToString::to_string).collect()
@@ -125,8 +126,7 @@ impl Management {
             };
             let message = format!("{} is refused, what runs stays", self.config_path.display());
             RequestError::new(ErrorCode::CONFIG_REFUSED, message).with_data(mistakes)
-        })?;
-        Ok((config, warnings.iter().map(ToString::to_string).collect()))
+        })
     }
 }
 

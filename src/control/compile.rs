@@ -180,12 +180,11 @@ impl Compiler {
                 let old = known.take();
                 let was = old.as_ref().map(|pool| Arc::clone(&pool.from));
                 let old_table = old.as_ref().map(|pool| Arc::clone(&pool.table));
-                let new = match standing {
-                    Some(standing) => Some(self.build(old, standing)),
-                    None => {
-                        self.retired.extend(old.map(|old| old.table));
-                        None
-                    }
+                let new = if let Some(standing) = standing {
+                    Some(self.build(old, standing))
+                } else {
+                    self.retired.extend(old.map(|old| old.table));
+                    None
                 };
                 is_new_table |= match (&old_table, &new) {
                     (Some(old), Some(new)) => !Arc::ptr_eq(old, &new.table),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::protocol::params::{NewBackend, NewVip};
 use super::protocol::reply::{AdminState, Protocol};
 use super::protocol::{ErrorCode, Request, RequestError};
+use crate::config::AdminState::{Disabled, Draining, Enabled};
 use crate::config::{self, Backend, Edit, Pool, PortRange, Service, Vip};
 
 /// The edits that a request asks for.
@@ -22,7 +23,6 @@ pub fn of(request: &Request) -> Result<Vec<Edit>, RequestError> {
         let (pool, backend) = (name.pool.clone(), name.name.clone());
         vec![Edit::SetBackendAdminState { pool, backend, admin_state }]
     };
-    use config::AdminState::{Disabled, Draining, Enabled};
     Ok(match request {
         Request::ServiceAdd(params) => {
             let vips = params.vips.iter().map(vip).collect::<Result<_, _>>()?;

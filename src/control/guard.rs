@@ -3,7 +3,7 @@
 //! Only what the change itself causes counts. A pool that was under its threshold before, or a
 //! service that had nobody to go to, is no reason to refuse a change that leaves it so.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::difference::Difference;
 use super::standing::{admin_state, pool_state};
@@ -84,16 +84,17 @@ pub fn concerns(
     let (before, after) = (States::new(old, &health), States::new(new, &health));
     let olds: HashMap<&str, &Service> =
         old.services.iter().map(|service| (service.name.as_str(), service)).collect();
-    let is_touched = |service: &Service| {
-        let named = |(_, pool): &(&Pool, &Pool)| service.pools.contains(&pool.name);
-        services.changed.iter().any(|(_, new)| new.name == service.name)
-            || pools.changed.iter().any(named)
+    let changed_services: HashSet<&str> =
+        services.changed.iter().map(|(_, new)| new.name.as_str()).collect();
+    let changed_pools: HashSet<&str> =
+        pools.changed.iter().map(|(_, new)| new.name.as_str()).collect();
+    let is_touched = |service: &&Service| {
+        changed_services.contains(service.name.as_str())
+            || service.pools.iter().any(|pool| changed_pools.contains(pool.as_str()))
     };
-    if !(services.changed.is_empty() && pools.changed.is_empty()) {
-        for service in new.services.iter().filter(|service| is_touched(service)) {
-            let old = olds.get(service.name.as_str());
-            found.extend(old.and_then(|old| of_service(&before, old, &after, service)));
-        }
+    for service in new.services.iter().filter(is_touched) {
+        let old = olds.get(service.name.as_str());
+        found.extend(old.and_then(|old| of_service(&before, old, &after, service)));
     }
     let removed =
         services.left.iter().filter(|s| admin_state(s.admin_state) != AdminState::Disabled);

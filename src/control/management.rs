@@ -23,6 +23,7 @@ use super::ports::{Ports, WorkerRemote};
 use super::protocol::Request;
 use super::pulse::{Notice, Pulse};
 use super::state::{ApplyError, State};
+use super::traffic::Traffic;
 use crate::config::{self, BackendKey, Config};
 use crate::forward::Tables;
 use crate::health::{Report, Supervisor, Target};
@@ -117,6 +118,7 @@ pub struct Management {
     metrics: Option<Arc<metrics::Endpoint>>,
     pub(super) admin: Arc<Server>,
     pub(super) pulse: Arc<Pulse>,
+    pub(super) traffic: Traffic,
     stop: Arc<Notify>,
     started: Instant,
     dirty: Dirty,
@@ -187,6 +189,7 @@ impl Management {
             metrics: parts.metrics.map(Arc::new),
             admin: Arc::new(parts.admin),
             pulse: Arc::new(Pulse::new(started)),
+            traffic: Traffic::default(),
             stop: Arc::default(),
             started,
             dirty: Dirty::Now,
@@ -366,7 +369,7 @@ impl Management {
         }
     }
 
-    fn report(&mut self, report: Report) {
+    pub(super) fn report(&mut self, report: Report) {
         let Report { key, result, transition, damping } = report;
         if self.state.slots().find(&key).is_some() {
             self.tally.probe(&key, &result);

@@ -32,6 +32,7 @@ mod show;
 mod stable_ids;
 mod standing;
 mod state;
+mod traffic;
 mod vip_ids;
 
 #[cfg(test)]

@@ -30,4 +30,4 @@ pub const DEFAULT_SOCKET: &str = "/run/lodestone/admin.sock";
 pub const REQUEST_CAP: usize = 256 * 1024;
 
 #[cfg(test)]
-mod tests;
+pub(in crate::control) mod tests;

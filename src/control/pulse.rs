@@ -184,7 +184,7 @@ mod tests {
         for turn in 1..1_000 {
             pulse.turn_at(Duration::from_millis(turn * 10));
         }
-        pulse.turn_at(Duration::from_millis(9_990) + STALL_LIMIT - Duration::from_millis(1));
+        pulse.turn_at(Duration::from_millis(9_989) + STALL_LIMIT);
         assert_eq!(pulse.last_stall(), None);
         assert_eq!(pulse.alarm_at(seconds(20)), None);
     }

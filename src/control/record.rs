@@ -9,6 +9,7 @@ use super::management::Management;
 use super::metrics::Outcome;
 use super::protocol::{Request, RequestError};
 use super::show;
+use super::traffic::TrafficSample;
 use crate::config::BackendKey;
 use crate::health::{Damping, Transition};
 use crate::steer::Health;
@@ -66,7 +67,7 @@ impl Management {
             Ok((true, warnings)) => {
                 let message = match warnings.len() {
                     0 => "the configuration is applied".to_owned(),
-                    count => format!("the configuration is applied, with {count} warnings"),
+                    count => format!("the configuration is applied; warnings: {count}"),
                 };
                 Draft::new(EventKind::ConfigApplied, Severity::Info, subject, message)
             }
@@ -115,6 +116,11 @@ impl Management {
             return;
         }
         self.alarms_at = now + ALARM_INTERVAL;
+        if self.traffic.is_due(now) {
+            let names = self.state.config().ports.iter().map(|port| port.name.as_str());
+            let sample = TrafficSample::take(&self.workers, self.ports.as_ref(), names);
+            self.traffic.look(now, sample);
+        }
         let alarms = self.alarms();
         for draft in self.raised.update(alarms) {
             self.record(draft);

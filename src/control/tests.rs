@@ -1,10 +1,16 @@
 //! State, tables and the loop together, on configurations as files say them.
 
+mod events;
+mod guard;
+mod laws;
 mod metrics;
 mod running;
+mod sharing;
+mod slots;
 mod tables;
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use crate::config::{self, Config};
 

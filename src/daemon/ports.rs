@@ -47,8 +47,8 @@ pub(super) fn start(
             mac: port.mac,
         };
         let (started, queues) = Port::start(eal, &wish, &pool)?;
-        if started.rss() == Rss::Missing {
-            tracing::warn!("{}", missing_rss(started.name()));
+        if let Some(alarm) = rss_alarm(&started) {
+            tracing::warn!("{alarm}");
         }
         for (worker, pair) in by_worker.iter_mut().zip(queues) {
             worker.push(PooledQueues::new(pair, pool));
@@ -63,11 +63,21 @@ fn descriptors(config: &Config) -> u16 {
     if config.memory.packet_memory < 256 { 512 } else { PortConfig::DEFAULT_DESCRIPTOR_COUNT }
 }
 
-fn missing_rss(port: &str) -> String {
-    format!(
-        "port {port} has several queues but no RSS: how flows spread over the workers is up to the \
-         device; turn its RSS on (virtio: `rss=on` at the host), or use one worker"
-    )
+/// What an operator should know of how a port spreads its flows.
+fn rss_alarm(port: &Port) -> Option<String> {
+    let name = port.name();
+    match port.rss() {
+        Rss::NotNeeded | Rss::On { .. } => None,
+        Rss::Missing => Some(format!(
+            "port {name} has several queues but no RSS: how flows spread over the workers is up to \
+             the device; turn its RSS on (virtio: `rss=on` at the host), or use one worker"
+        )),
+        Rss::NotTaken => Some(format!(
+            "port {name} was told to spread flows by RSS, but says that it spreads none: one worker \
+             gets all of its traffic; look for a limit of its driver or host (an SR-IOV function \
+             may need RSS allowed by the host), or use one worker"
+        )),
+    }
 }
 
 impl Ports for StartedPorts {
@@ -94,7 +104,7 @@ impl Ports for StartedPorts {
             tx_packets: stats.tx_packets,
             tx_bytes: stats.tx_bytes,
             tx_errors: stats.tx_errors,
-            alarm: (port.rss() == Rss::Missing).then(|| missing_rss(port.name())),
+            alarm: rss_alarm(port),
         }
     }
 

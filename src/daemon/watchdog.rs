@@ -150,14 +150,13 @@ impl Watch {
     }
 
     fn notice(&mut self, notice: Notice) {
-        let (stage, state) = match notice {
-            Notice::Serving => ("forwards", NotifyState::Ready),
+        let (stage, news) = match notice {
+            Notice::Serving | Notice::Reloaded => ("forwards", NotifyState::Ready),
             Notice::Reloading => ("reads its configuration again", NotifyState::Reloading),
-            Notice::Reloaded => ("forwards", NotifyState::Ready),
             Notice::Stopping => ("stops", NotifyState::Stopping),
         };
         self.stage = stage;
-        self.tell(&[state]);
+        self.tell(&[news]);
     }
 
     fn look(&mut self) {
@@ -176,10 +175,10 @@ impl Watch {
         }
     }
 
-    /// Sends states, and the status line if it changed.
-    fn tell(&mut self, states: &[NotifyState<'_>]) {
+    /// Sends news, and the status line if it changed.
+    fn tell(&mut self, news: &[NotifyState<'_>]) {
         let status = self.status_line();
-        let mut message = states.to_vec();
+        let mut message = news.to_vec();
         if status != self.status {
             message.push(NotifyState::Status(&status));
         }
@@ -193,15 +192,16 @@ impl Watch {
     fn status_line(&self) -> String {
         let standing: Vec<_> =
             self.judge.standing().filter_map(|place| self.workers.get(place)).collect();
-        let mut line = format!("{} with {}", self.stage, counted(self.workers.len(), "worker"));
+        let mut parts =
+            vec![format!("{} with {}", self.stage, counted(self.workers.len(), "worker"))];
         if !standing.is_empty() {
             let ids: Vec<_> = standing.iter().map(|worker| worker.id.to_string()).collect();
-            line += &format!("; does not poll: worker {}", ids.join(", "));
+            parts.push(format!("does not poll: worker {}", ids.join(", ")));
         }
         if self.judge.is_management_standing() {
-            line += "; management stands still";
+            parts.push("management stands still".to_owned());
         }
-        line
+        parts.join("; ")
     }
 
     fn sentence(&self, finding: Finding) -> Option<Sentence> {

@@ -131,8 +131,27 @@ fn run(
     if registration.is_none() {
         return;
     }
-    worker.run(stop, *clock, || match idle {
+    worker.run(stop, *clock, || give_way(idle, std::thread::yield_now));
+}
+
+/// What an idle worker does: `yield_now`, the one system call of its loop, only if it was told to.
+fn give_way(idle: Idle, yield_now: impl FnOnce()) {
+    match idle {
         Idle::Spin => std::hint::spin_loop(),
-        Idle::Yield => std::thread::yield_now(),
-    });
+        Idle::Yield => yield_now(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_spins_makes_no_system_call_and_one_that_yields_makes_one() {
+        for (idle, expected) in [(Idle::Spin, 0), (Idle::Yield, 1)] {
+            let mut calls = 0;
+            give_way(idle, || calls += 1);
+            assert_eq!(calls, expected, "{idle:?}");
+        }
+    }
 }

@@ -153,6 +153,23 @@ pub enum DpdkError {
         offered: u16,
     },
 
+    /// The device fills more queues than there are workers to poll them.
+    #[error(
+        "port `{port}` (device `{device}`) receives on {queues} queues but there are {workers} \
+         workers: what comes to the others would be lost; set `qpairs={workers}` in `[[port]] \
+         device`, or name {queues} `[cpu] workers`"
+    )]
+    UnpolledQueues {
+        /// Name of the port.
+        port: String,
+        /// Its device.
+        device: String,
+        /// Queues that packets come to.
+        queues: u16,
+        /// Queues that are polled: one a worker.
+        workers: u16,
+    },
+
     /// No queues, or no descriptors.
     #[error(
         "port `{port}` was asked to start without queues; name at least one of `[cpu] workers`"

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString};
 use std::sync::atomic::Ordering;
 
-use dpdk_sys::{rte_eth_conf, rte_eth_dev_info, rte_ether_addr};
+use dpdk_sys::{rte_eth_conf, rte_eth_dev_info, rte_eth_rss_conf, rte_ether_addr};
 
 use super::device::Device;
 use super::mempool::{Mempool, seal_the_only_one};
@@ -125,6 +125,7 @@ impl Start<'_> {
         let mac = self.mac()?;
         // SAFETY: the port is configured with all its queues set up.
         self.step("starting the device", unsafe { dpdk_sys::rte_eth_dev_start(self.id) })?;
+        let rss = rss.after_start(self.rss_taken());
         // SAFETY: the port exists. Its failure is reported, not fatal: most devices without this
         // switch have no filter either.
         let all_multicast = unsafe { dpdk_sys::rte_eth_allmulticast_enable(self.id) };
@@ -154,6 +155,14 @@ impl Start<'_> {
         let config = self.config;
         if config.queue_count == 0 || config.descriptor_count == 0 {
             return Err(DpdkError::NoQueues { port: config.name.clone() });
+        }
+        if let Some(queues) = unpolled(&driver_name(info), info.max_rx_queues, config.queue_count) {
+            return Err(DpdkError::UnpolledQueues {
+                port: config.name.clone(),
+                device: self.device.to_owned(),
+                queues,
+                workers: config.queue_count,
+            });
         }
         let offered = info.max_rx_queues.min(info.max_tx_queues);
         if config.queue_count > offered {
@@ -186,6 +195,17 @@ impl Start<'_> {
         }
         let types = RssTypes::offered(info.flow_type_rss_offloads);
         if types == RssTypes::default() { Rss::Missing } else { Rss::On { types } }
+    }
+
+    /// By what the started device says it spreads packets (`RTE_ETH_RSS_*`); `None` if it does not
+    /// say.
+    fn rss_taken(&self) -> Option<u64> {
+        // No room for a key: it is not asked for.
+        let mut conf = rte_eth_rss_conf::default();
+        // SAFETY: the port exists and `conf` is writable; its key pointer is null, which drivers take
+        // for not wanted.
+        let status = unsafe { dpdk_sys::rte_eth_dev_rss_hash_conf_get(self.id, &raw mut conf) };
+        (status == 0).then_some(conf.rss_hf)
     }
 
     fn configure(&self, eal: &Eal, info: &rte_eth_dev_info, rss: Rss) -> Result<(), DpdkError> {
@@ -313,6 +333,13 @@ impl Start<'_> {
     }
 }
 
+/// The queues of a device that gives packets to all of them whether they are set up or not, if these
+/// are more than will be polled: every socket of `net_af_packet` joins the fanout at probe. Other
+/// drivers spread over what is configured.
+fn unpolled(driver: &str, rx_queues: u16, polled: u16) -> Option<u16> {
+    (driver == "net_af_packet" && rx_queues > polled).then_some(rx_queues)
+}
+
 /// Whether the port is an interface of the kernel, which has an MTU of its own.
 fn is_af_packet(info: &rte_eth_dev_info) -> bool {
     driver_name(info) == "net_af_packet"
@@ -334,4 +361,17 @@ fn driver_name(info: &rte_eth_dev_info) -> String {
     }
     // SAFETY: not null, so it is the driver's name, a constant of its library.
     unsafe { CStr::from_ptr(info.driver_name) }.to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_of_a_fanout_that_nobody_polls_are_found() {
+        assert_eq!(unpolled("net_af_packet", 2, 1), Some(2));
+        assert_eq!(unpolled("net_af_packet", 2, 2), None);
+        assert_eq!(unpolled("net_af_packet", 1, 2), None, "too few is told elsewhere");
+        assert_eq!(unpolled("net_virtio", 8, 2), None);
+    }
 }

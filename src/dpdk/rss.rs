@@ -15,6 +15,21 @@ pub enum Rss {
     /// There are several queues, but the device does not offer to spread packets. What sends to it
     /// may do so (fanout, a ring a queue); otherwise one worker gets everything.
     Missing,
+    /// The device offered to spread packets and was told to, but says that it spreads none: one
+    /// worker gets everything.
+    NotTaken,
+}
+
+impl Rss {
+    /// What is true after the start of a port that was told `self`: `taken` is what the device says
+    /// it spreads by, `None` if it cannot say.
+    pub(super) fn after_start(self, taken: Option<u64>) -> Self {
+        match (self, taken) {
+            (Self::On { types }, Some(taken)) if types.0 & taken == 0 => Self::NotTaken,
+            (Self::On { types }, Some(taken)) => Self::On { types: RssTypes(types.0 & taken) },
+            (told, _) => told,
+        }
+    }
 }
 
 /// The kinds of packet that a device spreads (`RTE_ETH_RSS_*`).
@@ -111,6 +126,7 @@ impl fmt::Display for Rss {
             Self::NotNeeded => f.write_str("not needed"),
             Self::On { types } => write!(f, "on ({types})"),
             Self::Missing => f.write_str("missing"),
+            Self::NotTaken => f.write_str("not taken"),
         }
     }
 }
@@ -118,6 +134,20 @@ impl fmt::Display for Rss {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_device_says_after_its_start_goes_before_what_it_was_told() {
+        let told = Rss::On { types: RssTypes::WANTED };
+        assert_eq!(told.after_start(None), told, "it cannot say");
+        assert_eq!(told.after_start(Some(u64::MAX)), told);
+        assert_eq!(told.after_start(Some(0)), Rss::NotTaken);
+        // RTE_ETH_RSS_L2_PAYLOAD spreads no flows.
+        assert_eq!(told.after_start(Some(1 << 14)), Rss::NotTaken);
+        let some = told.after_start(Some(IPV4));
+        assert_eq!(some.to_string(), "on (ipv4)");
+        assert_eq!(Rss::Missing.after_start(Some(0)), Rss::Missing);
+        assert_eq!(Rss::NotNeeded.after_start(Some(0)), Rss::NotNeeded);
+    }
 
     #[test]
     fn only_what_is_wanted_and_offered_is_on() {

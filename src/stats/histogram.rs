@@ -47,7 +47,8 @@ impl Histogram {
         if octave >= LAST_OCTAVE {
             return Self::BUCKETS - 1;
         }
-        let quarter = (cycles >> (octave - 2)) as usize & (PER_OCTAVE - 1);
+        #[expect(clippy::cast_possible_truncation, reason = "below 4")]
+        let quarter = (cycles >> (octave - 2) & (PER_OCTAVE as u64 - 1)) as usize;
         1 + (octave - FIRST_OCTAVE) * PER_OCTAVE + quarter
     }
 

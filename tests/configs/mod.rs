@@ -2,6 +2,8 @@
 //!
 //! Names and addresses come from a few, so that two configurations have much in common.
 
+use std::fmt::Write as _;
+
 /// A stream of random numbers: splitmix64.
 pub struct Random(pub u64);
 
@@ -84,20 +86,20 @@ pub fn text(random: &mut Random) -> String {
     for block in first {
         let name = block.header.trim_matches(['[', ']']).to_owned();
         for (key, value) in block.keys {
-            text += &format!("{name}.{key} = {value} # dotted\n");
+            writeln!(text, "{name}.{key} = {value} # dotted").unwrap();
         }
     }
     for block in then {
-        write(random, &block, &mut text);
+        put(random, &block, &mut text);
     }
     text
 }
 
-fn write(random: &mut Random, block: &Block, text: &mut String) {
+fn put(random: &mut Random, block: &Block, text: &mut String) {
     if random.percent(30) {
-        *text += &format!("\n# about {}\n", block.header);
+        writeln!(text, "\n# about {}", block.header).unwrap();
     }
-    *text += &format!("{}\n", block.header);
+    writeln!(text, "{}", block.header).unwrap();
     let mut keys = block.keys.clone();
     if random.percent(50) {
         keys.reverse();
@@ -105,22 +107,22 @@ fn write(random: &mut Random, block: &Block, text: &mut String) {
     for (key, value) in keys {
         let above = if random.percent(20) { format!("# about {key}\n") } else { String::new() };
         let behind = if random.percent(20) { "  # behind" } else { "" };
-        *text += &format!("{above}{key} = {value}{behind}\n");
+        writeln!(text, "{above}{key} = {value}{behind}").unwrap();
     }
     if !block.inside.is_empty() && random.percent(20) {
         let header = block.inside[0].header.trim_matches(['[', ']']);
         let key = header.rsplit('.').next().unwrap();
-        *text += &format!("{key} = [\n");
+        writeln!(text, "{key} = [").unwrap();
         for inside in &block.inside {
             let keys: Vec<_> =
                 inside.keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-            *text += &format!("    {{ {} }}, # inline\n", keys.join(", "));
+            writeln!(text, "    {{ {} }}, # inline", keys.join(", ")).unwrap();
         }
         *text += "]\n";
         return;
     }
     for inside in &block.inside {
-        write(random, inside, text);
+        put(random, inside, text);
     }
 }
 

@@ -18,7 +18,6 @@ use lodestone::packet::encapsulation::{Decapsulated, decapsulate};
 use lodestone::packet::{Builder, HeapBuf, MacAddress, PacketBuf, TcpFlags};
 use lodestone::snapshot::Generation;
 use lodestone::stats::{self, StatsView};
-use lodestone::steer::AdminState;
 use lodestone::time::Tick;
 
 /// The appliance's ports: `front` without, `back` with a VLAN.
@@ -78,7 +77,7 @@ backend = [{ name = "a", address = "10.2.0.99" }]
 [[pool]]
 name = "nobody"
 table_size = 1021
-backend = [{ name = "a", address = "10.2.0.98" }]
+backend = [{ name = "a", address = "10.2.0.98", admin_state = "disabled" }]
 [[pool]]
 name = "any"
 table_size = 1021
@@ -161,10 +160,7 @@ impl World {
 
     pub fn with_config(text: &str, flows: u32) -> Self {
         let (config, _) = config::parse(text).unwrap_or_else(|errors| panic!("{errors}"));
-        let mut state = State::new(config, Generation(1)).unwrap();
-        if let Some(key) = state.find("nobody", "a") {
-            state.set_admin(&key, AdminState::Disabled);
-        }
+        let state = State::new(config, Generation(1)).unwrap();
         let mut compiler = Compiler::default();
         let tables = compiler.compile(&state, &KnownLinks::new(state.config()));
         let (counters, view) = stats::worker(100);

@@ -1,6 +1,7 @@
 //! Backends, their health, and those that drain.
 
 use super::time::milliseconds;
+use crate::cli::color;
 use crate::cli::table::{Table, count, percent};
 use crate::control::protocol::reply::{
     BackendState, BackendsReply, DrainsReply, HealthReply, ProbeResult,
@@ -15,8 +16,8 @@ pub fn backends(reply: &BackendsReply) -> String {
         for backend in &pool.backends {
             table.row([
                 format!("{}/{}", pool.pool, backend.name),
-                backend.admin_state.to_string(),
-                backend.health.to_string(),
+                color::state(&backend.admin_state.to_string()),
+                color::state(&backend.health.to_string()),
                 backend.weight.to_string(),
                 percent(backend.share),
                 count(backend.packets),
@@ -62,7 +63,7 @@ pub fn health(reply: &HealthReply) -> String {
     for backend in &reply.backends {
         table.row([
             backend.backend.clone(),
-            backend.health.to_string(),
+            color::state(&backend.health.to_string()),
             backend.since_ms.map_or("start".to_owned(), milliseconds),
             backend.monitor.clone().unwrap_or_else(|| "none".to_owned()),
             backend.address.to_string(),

@@ -1,6 +1,7 @@
 //! Ports and neighbours.
 
 use super::time::milliseconds;
+use crate::cli::color;
 use crate::cli::table::{Table, count};
 use crate::control::protocol::reply::{NeighboursReply, PortsReply};
 
@@ -12,8 +13,8 @@ pub fn ports(reply: &PortsReply) -> String {
         table.row([
             port.name.clone(),
             match (port.link_up, port.speed_mbps) {
-                (false, _) => "down".to_owned(),
-                (true, None) => "up".to_owned(),
+                (false, _) => color::state("down"),
+                (true, None) => color::state("up"),
                 (true, Some(speed)) => format!("up {speed}M"),
             },
             port.mtu.to_string(),
@@ -50,7 +51,7 @@ pub fn neighbours(reply: &NeighboursReply) -> String {
             neighbour.address.to_string(),
             neighbour.port.clone(),
             neighbour.mac.clone().unwrap_or_else(|| "unresolved".to_owned()),
-            neighbour.state.clone(),
+            color::state(&neighbour.state),
             neighbour
                 .heard_ms
                 .map_or("never".to_owned(), |ago| format!("{} ago", milliseconds(ago))),

@@ -6,6 +6,7 @@
 )]
 
 use super::time::milliseconds;
+use crate::cli::color;
 use crate::cli::table::{Table, count, percent, wrap};
 use crate::control::protocol::reply::{AdminState, PoolsReply, ServiceTraffic, ServicesReply};
 
@@ -16,7 +17,7 @@ pub fn services(reply: &ServicesReply) -> String {
     for service in &reply.services {
         let mut text = match service.admin_state {
             AdminState::Enabled => format!("{}\n", service.name),
-            state => format!("{} ({state})\n", service.name),
+            state => format!("{} ({})\n", service.name, color::state(&state.to_string())),
         };
         for vip in &service.vips {
             text += &format!("  VIP {} {} ports {}\n", vip.address, vip.protocol, vip.ports);
@@ -67,7 +68,7 @@ pub fn pools(reply: &PoolsReply) -> String {
     for pool in &reply.pools {
         table.row([
             pool.name.clone(),
-            pool.admin_state.to_string(),
+            color::state(&pool.admin_state.to_string()),
             format!("{}/{}", pool.healthy, pool.total),
             pool.threshold.to_string(),
             pool.basis.clone(),

@@ -6,6 +6,7 @@
 )]
 
 use super::time::duration;
+use crate::cli::color::{self, Role};
 use crate::cli::table::{Table, count, wrap};
 use crate::control::protocol::reply::StatusReply;
 
@@ -40,12 +41,12 @@ pub fn status(reply: &StatusReply) -> String {
 
     let mut table = Table::new(["WORKER", "CORE", "GENERATION", "STATE"]);
     for worker in &reply.workers {
-        let state = if worker.lagging { "lagging" } else { "current" };
+        let state = color::state(if worker.lagging { "lagging" } else { "current" });
         table.row([
             worker.worker.to_string(),
             worker.core.to_string(),
             worker.generation.to_string(),
-            state.into(),
+            state,
         ]);
     }
     text.push('\n');
@@ -55,7 +56,7 @@ pub fn status(reply: &StatusReply) -> String {
     for port in &reply.ports {
         table.row([
             port.name.clone(),
-            if port.link_up { "up" } else { "down" }.into(),
+            color::state(if port.link_up { "up" } else { "down" }),
             port.mac.clone(),
             port.mtu.to_string(),
             if port.rss { "yes" } else { "no" }.into(),
@@ -82,7 +83,7 @@ pub fn status(reply: &StatusReply) -> String {
         text += "no alarms\n";
     }
     for alarm in &reply.alarms {
-        text += &wrap(&format!("ALARM: {alarm}"), 0);
+        text += &wrap(&format!("{} {alarm}", Role::Alarm.paint("ALARM:")), 0);
     }
     text
 }

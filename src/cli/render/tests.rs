@@ -1,10 +1,11 @@
 use super::*;
+use crate::cli::color::plain;
 use crate::cli::table::count;
 use crate::control::protocol::reply::*;
 use crate::control::protocol::{ErrorCode, RequestError};
 
 fn assert_fits(text: &str) {
-    for line in text.lines() {
+    for line in plain(text).lines() {
         assert!(line.chars().count() <= 80, "{line:?}");
     }
 }
@@ -43,7 +44,7 @@ fn status_shows_the_appliance_at_a_glance() {
         }],
         alarms: vec!["worker 1 lags".into()],
     };
-    let text = status(&reply);
+    let text = plain(&status(&reply)).into_owned();
     assert_fits(&text);
     assert_eq!(
         text,
@@ -94,7 +95,7 @@ fn services_say_where_new_flows_go_and_why() {
             reason: "near is the first pool at its threshold".into(),
         }],
     };
-    let text = services(&reply);
+    let text = plain(&services(&reply)).into_owned();
     assert_fits(&text);
     assert_eq!(
         text,
@@ -148,7 +149,7 @@ fn backends_say_why_they_are_down() {
     let reply = BackendsReply {
         pools: vec![PoolBackends { pool: "web".into(), backends: backends_of_web }],
     };
-    let text = backends(&reply);
+    let text = plain(&backends(&reply)).into_owned();
     assert_fits(&text);
     assert_eq!(
         text,
@@ -201,7 +202,7 @@ fn workers_fit_the_terminal_at_any_count() {
     };
     let reply = WorkersReply { workers: vec![worker.clone()] };
     assert_eq!(
-        workers(&reply),
+        plain(&workers(&reply)),
         "\
 WORKER  CORE  GEN    RX   TX  REPLIES  PUNTED  DROPPED  POLLS  EMPTY  BURST
 0          1   12  1000  990        3       2        8   5.0M   4.9M    3.2
@@ -231,8 +232,8 @@ not-vip     15
     What it means.
     worker 0: 12, worker 1: 3
 ";
-    assert_eq!(drops(&reply, false), some);
-    assert_eq!(drops(&reply, true), format!("{some}tx-full      0\n    What it means.\n"));
+    assert_eq!(plain(&drops(&reply, false)), some);
+    assert_eq!(plain(&drops(&reply, true)), format!("{some}tx-full      0\n    What it means.\n"));
     let nothing = DropsReply { workers: vec![0], reasons: Vec::new() };
     assert_eq!(drops(&nothing, false), "nothing was dropped\n");
 }
@@ -249,10 +250,11 @@ fn conntrack_shows_every_shard() {
         unverified: 1,
         refused: 0,
         expired: 3,
+        removed: 4,
     };
     let reply = ConntrackReply { shards: vec![shard] };
     assert_eq!(
-        conntrack(&reply),
+        plain(&conntrack(&reply)),
         "\
 WORKER  FAMILY  ENTRIES   CAP  HITS  NEW  UNVERIF  REFUSED  EXPIRED
 0         IPv4       10  1.0M   500   12        1        0        3

@@ -28,11 +28,12 @@ pub(super) struct Activity {
 impl Activity {
     const SERVED: u64 = u64::MAX;
 
+    /// Of a connection whose client has yet to be heard.
     pub(super) fn new(peer: PeerCredentials, accepted: Instant) -> Self {
         Self {
             peer,
             accepted,
-            waiting_since: AtomicU64::new(0),
+            waiting_since: AtomicU64::new(Self::SERVED),
             held: AtomicUsize::new(0),
             closed: Notify::new(),
         }

@@ -32,7 +32,7 @@ pub(super) const SUBSCRIPTION_CAP: usize = 64;
 
 /// Answers of a socket that are being made at a time. They may be large, and one that is made lies
 /// in memory until its connection gets to write it.
-const ANSWER_CAP: usize = 16;
+const ANSWER_CAP: usize = 8;
 
 /// The most bytes of a socket's answers that clients may leave untaken.
 pub(super) const HELD_CAP: usize = 64 << 20;

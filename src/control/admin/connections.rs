@@ -1,5 +1,6 @@
 //! The open connections of a socket: bounded in number and in what they hold.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,8 +18,12 @@ use crate::control::protocol::{ErrorCode, RequestError, response_line};
 /// The most connections of a socket at a time.
 pub(super) const CONNECTION_CAP: usize = 256;
 
-/// How long a refused client may take to hear why.
-const REFUSAL_PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection may wait for its client without having to go for a new one: a client
+/// needs a moment between connecting and writing.
+const GRACE: Duration = Duration::from_millis(20);
+
+/// How long a new connection waits for a place before it is refused. Those behind it wait, too.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The open connections; all end when this is dropped.
 #[derive(Debug)]
@@ -35,8 +40,7 @@ impl Connections {
 
     /// Serves a new connection, if need be in place of another one.
     pub(super) async fn admit(&mut self, stream: UnixStream) {
-        self.forget_ended();
-        if self.tasks.len() >= CONNECTION_CAP && !self.close_one().await {
+        if !self.make_room().await {
             refuse(stream).await;
             return;
         }
@@ -74,24 +78,33 @@ impl Connections {
         self.activities.retain(|activity| Arc::strong_count(activity) > 1);
     }
 
-    /// Closes one that waits for its client. `false` if none does.
-    async fn close_one(&mut self) -> bool {
-        let Some(activity) = dispensable(&self.activities) else {
-            return false;
-        };
-        activity.close();
-        if let Some(ended) = self.tasks.join_next().await {
-            report(ended);
+    /// Whether there is a place for one more: a free one, or that of one that waits for its client.
+    async fn make_room(&mut self) -> bool {
+        let began = Instant::now();
+        loop {
+            self.forget_ended();
+            if self.tasks.len() < CONNECTION_CAP {
+                return true;
+            }
+            let ended = if let Some(activity) = dispensable(&self.activities, Instant::now()) {
+                activity.close();
+                self.tasks.join_next().await
+            } else if began.elapsed() < PATIENCE {
+                timeout(GRACE, self.tasks.join_next()).await.unwrap_or_default()
+            } else {
+                return false;
+            };
+            if let Some(ended) = ended {
+                report(ended);
+            }
         }
-        self.forget_ended();
-        true
     }
 }
 
 /// Which connection has to go for a new one: of those that wait for their client, one of the user
 /// with most connections, of the process with most of these, that has waited longest. So whoever
 /// opens many connections and lets them be pays with his own.
-fn dispensable(activities: &[Arc<Activity>]) -> Option<&Arc<Activity>> {
+fn dispensable(activities: &[Arc<Activity>], now: Instant) -> Option<&Arc<Activity>> {
     let mut by_user = BTreeMap::<u32, usize>::new();
     let mut by_process = BTreeMap::<(u32, Option<i32>), usize>::new();
     for Activity { peer: PeerCredentials { uid, pid, .. }, .. } in activities.iter().map(|a| &**a) {
@@ -101,8 +114,9 @@ fn dispensable(activities: &[Arc<Activity>]) -> Option<&Arc<Activity>> {
     let waiting = activities.iter().filter_map(|activity| {
         let PeerCredentials { uid, pid, .. } = activity.peer;
         let (user, process) = (by_user.get(&uid), by_process.get(&(uid, pid)));
-        let since = std::cmp::Reverse(activity.waiting_since()?);
-        Some(((user, process, since), activity))
+        let since = activity.waiting_since()?;
+        let is_ripe = now.saturating_duration_since(since) >= GRACE;
+        is_ripe.then_some(((user, process, Reverse(since)), activity))
     });
     waiting.max_by_key(|(rank, _)| *rank).map(|(_, activity)| activity)
 }
@@ -122,7 +136,7 @@ async fn refuse(mut stream: UnixStream) {
     );
     let line = response_line::<()>(None, &Err(error));
     // A fresh socket's buffer has room for the line; a client that left does not matter.
-    let _ = timeout(REFUSAL_PAUSE, stream.write_all(line.as_bytes())).await;
+    let _ = timeout(PATIENCE, stream.write_all(line.as_bytes())).await;
 }
 
 #[cfg(test)]
@@ -140,8 +154,10 @@ mod tests {
             activity.begin_waiting();
             activities.push(activity);
         }
+        assert!(dispensable(&activities[4..], Instant::now()).is_none(), "they just came");
+        let later = Instant::now() + GRACE;
         let mut order = Vec::new();
-        while let Some(found) = dispensable(&activities) {
+        while let Some(found) = dispensable(&activities, later) {
             let place = activities.iter().position(|activity| Arc::ptr_eq(activity, found));
             order.push(activities.remove(place.unwrap()).peer);
         }
@@ -151,6 +167,6 @@ mod tests {
         let served =
             Arc::new(Activity::new(PeerCredentials { uid: 0, gid: 0, pid: None }, Instant::now()));
         served.begin_service();
-        assert!(dispensable(&[served]).is_none());
+        assert!(dispensable(&[served], later + GRACE).is_none());
     }
 }

@@ -16,8 +16,8 @@
 //! - A client must take an answer within 10 s, or its connection is closed.
 //! - A 257th connection replaces one that waits for its client: for the rest of a request, for a
 //!   new one, or for an answer to be taken. It is one of the user who has most connections, of the
-//!   process that has most of those, and of these the one that has waited longest. If all 256 are
-//!   being answered, the new one is refused with an error.
+//!   process that has most of those, and of these the one that has waited longest, 20 ms at least.
+//!   If all 256 are being answered, the new one is refused with an error after 100 ms.
 //! - Answers that clients do not take hold at most 64 MiB. When it is more, those connections are
 //!   closed that have waited longest for their client to read.
 //! - Requests of one connection are answered one at a time, in order; a client may send ahead.

@@ -51,8 +51,8 @@ impl SocketPlace {
     /// off everybody else, who may not even list the directory.
     pub(super) fn make_directory(&self) -> Result<(), AdminError> {
         let mode = if self.group.is_some() { 0o751 } else { 0o750 };
-        let made = DirBuilder::new().recursive(true).mode(mode).create(&self.directory);
-        made.map_err(|source| self.failed("create the directory", &self.directory, source))
+        let result = DirBuilder::new().recursive(true).mode(mode).create(&self.directory);
+        result.map_err(|source| self.failed("create the directory", &self.directory, source))
     }
 
     /// What is wrong if the group's members may open the socket but not get to it. The directory

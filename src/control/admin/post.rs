@@ -70,35 +70,32 @@ impl Post {
         let mut connections = Connections::new(shared);
         // `None`: the runtime does not watch the socket yet.
         let mut listener = None;
-        let mut failures = 0;
+        let mut failures = Failures::default();
         let mut check = interval(CHECK_INTERVAL);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 accepted = accept(listener.as_ref()) => match accepted {
                     Ok(stream) => {
-                        if failures > 0 {
-                            failures = 0;
+                        if failures != Failures::default() {
+                            failures = Failures::default();
                             self.alarm.clear();
                         }
                         connections.admit(stream).await;
                     }
                     Err(error) => {
                         self.alarm.raise(self.cannot_accept(&error));
-                        if is_exhaustion(&error) {
-                            failures = failures.clamp(1, FAILURE_CAP - 1);
-                        } else {
-                            failures += 1;
-                        }
+                        failures.record(&error);
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },
                 () = connections.trim() => {}
                 _ = check.tick() => {
-                    if failures >= FAILURE_CAP || !socket.is_in_place() {
-                        if self.make_anew(&mut socket, failures >= FAILURE_CAP).await {
-                            (listener, failures) = (None, 0);
-                        }
+                    let is_broken = failures.are_persistent();
+                    if (is_broken || !socket.is_in_place())
+                        && self.make_anew(&mut socket, is_broken).await
+                    {
+                        (listener, failures) = (None, Failures::default());
                     }
                     if listener.is_none() {
                         match watch(&socket) {
@@ -160,6 +157,26 @@ impl Post {
     }
 }
 
+/// Accepts that failed in a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Failures {
+    /// For want of something that a new socket would want as well.
+    exhausted: u32,
+    other: u32,
+}
+
+impl Failures {
+    fn record(&mut self, error: &io::Error) {
+        let count = if is_exhaustion(error) { &mut self.exhausted } else { &mut self.other };
+        *count = count.saturating_add(1);
+    }
+
+    /// Whether the socket is to be given up.
+    fn are_persistent(self) -> bool {
+        self.other >= FAILURE_CAP
+    }
+}
+
 fn watch(socket: &Socket) -> io::Result<UnixListener> {
     socket.listener.try_clone().and_then(UnixListener::from_std)
 }
@@ -175,4 +192,45 @@ async fn accept(listener: Option<&UnixListener>) -> io::Result<tokio::net::UnixS
 fn is_exhaustion(error: &io::Error) -> bool {
     let errors = [Errno::EMFILE, Errno::ENFILE, Errno::ENOBUFS, Errno::ENOMEM];
     error.raw_os_error().is_some_and(|code| errors.contains(&Errno::from_raw(code)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::control::admin::Role;
+
+    #[test]
+    fn a_socket_is_given_up_for_its_own_errors_only() {
+        let mut failures = Failures::default();
+        for _ in 0..1_000 {
+            for error in [Errno::EMFILE, Errno::ENFILE, Errno::ENOMEM] {
+                failures.record(&error.into());
+            }
+        }
+        assert!(!failures.are_persistent());
+        for _ in 0..FAILURE_CAP {
+            assert!(!failures.are_persistent());
+            failures.record(&Errno::EINVAL.into());
+        }
+        assert!(failures.are_persistent());
+    }
+
+    #[tokio::test]
+    async fn a_broken_socket_is_replaced_although_it_is_in_its_place() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("admin.sock");
+        let post = Post::bind(SocketPlace::new(Role::Full, &path, None).unwrap()).unwrap();
+        let mut socket = post.socket.lock().await;
+        let before = socket.identity();
+        // It looks alive from outside: the kernel still takes connections for it.
+        UnixStream::connect(&path).unwrap();
+        assert!(post.make_anew(&mut socket, true).await);
+        assert!(socket.is_in_place() && socket.identity() != before);
+        let _waits = UnixStream::connect(&path).unwrap();
+        assert!(socket.listener.accept().is_ok());
+        let alarm = post.alarm().unwrap();
+        assert!(alarm.ends_with("took no connections any more and has been made anew"), "{alarm}");
+    }
 }

@@ -8,11 +8,15 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, listen, socket};
 
 use super::AdminError;
 use super::place::SocketPlace;
 use super::private::PrivateDirectory;
+
+/// Connections that wait to be accepted. Whoever comes then waits in the kernel, first come first
+/// served. Few, since clients that connect and leave in a loop fill it, and each costs an accept.
+const BACKLOG: i32 = 128;
 
 /// Which file it is: device and inode. An inode is not used again while its socket is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +64,8 @@ impl Socket {
             move |source| place.failed(what, file, source)
         };
         let listener = UnixListener::bind(&file).map_err(failed("make the socket"))?;
+        let backlog = Backlog::new(BACKLOG).and_then(|backlog| listen(&listener, backlog));
+        backlog.map_err(|error| failed("set up the socket")(error.into()))?;
         listener.set_nonblocking(true).map_err(failed("set up the socket"))?;
         fs::set_permissions(&file, Permissions::from_mode(0o660))
             .map_err(failed("set the mode of"))?;

@@ -103,11 +103,7 @@ pub const FAMILIES: &[Family] = &[
     gauge(
         "lodestone_alarm",
         &["alarm", "subject"],
-        Samples::Free(|seen, lines| {
-            for (kind, subject) in &seen.alarms {
-                lines.sample(&[("alarm", &kind.name()), ("subject", subject)], true);
-            }
-        }),
+        Samples::Alarms,
         "1 for each alarm that `lodectl status` shows now; no sample without alarms.",
     ),
     gauge(

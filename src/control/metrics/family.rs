@@ -47,6 +47,8 @@ impl Kind {
 pub(super) enum Samples {
     Once(fn(&Observation) -> Value),
     Free(fn(&Observation, &mut Lines<'_>)),
+    /// As many as there is trouble, hence one by one.
+    Alarms,
     Worker(fn(&WorkerObservation) -> Value),
     Reasons(fn(&WorkerObservation, DropReason) -> Value),
     Shard(fn(&ShardObservation) -> Value),
@@ -63,6 +65,7 @@ impl Family {
     pub(super) fn item_count(&self, observation: &Observation) -> usize {
         match self.samples {
             Samples::Once(_) | Samples::Free(_) => 1,
+            Samples::Alarms => observation.alarms.len(),
             Samples::Worker(_) | Samples::Reasons(_) | Samples::Shard(_) => {
                 observation.workers.len()
             }
@@ -89,6 +92,10 @@ impl Family {
         match self.samples {
             Samples::Once(value) => lines.sample(&[], value(observation)),
             Samples::Free(write) => write(observation, lines),
+            Samples::Alarms => {
+                let (kind, subject) = observation.alarms.get(item)?;
+                lines.sample(&[("alarm", &kind.name()), ("subject", subject)], true);
+            }
             Samples::Worker(value) => {
                 let worker = workers.get(item)?;
                 lines.sample(&[("worker", &worker.worker)], value(worker));

@@ -1,7 +1,5 @@
 //! The text and the endpoint. Whether each number moves is asked in `control::tests::metrics`.
 
-#![expect(clippy::disallowed_methods, reason = "the test is the world around the endpoint")]
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -37,6 +37,13 @@ pub struct BackendParams {
     pub force: bool,
 }
 
+impl From<BackendName> for BackendParams {
+    /// Without force.
+    fn from(backend: BackendName) -> Self {
+        Self { backend, force: false }
+    }
+}
+
 /// A backend and its new weight.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

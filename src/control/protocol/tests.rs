@@ -22,7 +22,8 @@ fn every_request() -> Vec<Request> {
         .collect()
 }
 
-const EXAMPLES: &[(&str, &str)] = &[
+/// A request of each method, in the order of the table.
+pub(in crate::control) const EXAMPLES: &[(&str, &str)] = &[
     ("status", "{}"),
     ("show.services", "{}"),
     ("show.pools", "{}"),

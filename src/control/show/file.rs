@@ -1,7 +1,7 @@
 //! `show config`, `show version`, `diff` and `config save`.
 
 use super::count;
-use crate::config;
+use crate::config::{self, Expected};
 use crate::control::management::Management;
 use crate::control::protocol::reply::{
     ConfigReply, DiffReply, DifferenceState, SaveReply, VersionReply,
@@ -42,10 +42,12 @@ impl Management {
     ) -> Result<SaveReply, RequestError> {
         let running = self.state.config();
         let path = self.config_path.display().to_string();
-        let written = match self.read_file() {
-            Ok((file, _)) if file == self.saved || force => config::diff(&file, running).len(),
-            Ok((file, _)) => {
-                let changes = config::diff(&self.saved, &file);
+        let (differences, expected) = match self.read_file() {
+            Ok(file) if file.config == self.saved || force => {
+                (config::diff(&file.config, running), Some(file.stamp))
+            }
+            Ok(file) => {
+                let changes = config::diff(&self.saved, &file.config);
                 return Err(RequestError::new(
                     ErrorCode::REFUSED,
                     format!(
@@ -55,7 +57,7 @@ impl Management {
                 )
                 .with_data(changes.iter().map(ToString::to_string).collect()));
             }
-            Err(_) if force => config::diff(&self.saved, running).len().max(1),
+            Err(_) if force => (config::diff(&self.saved, running), None),
             Err(error) => {
                 return Err(RequestError::new(
                     ErrorCode::REFUSED,
@@ -64,17 +66,16 @@ impl Management {
                 .with_data(error.data));
             }
         };
-        if written > 0 {
-            let text = config::updated(&self.config_path, running);
-            config::replace(&self.config_path, &text)
-                .map_err(|error| RequestError::new(ErrorCode::NOT_WRITTEN, error.to_string()))?;
-        }
+        let expected = expected.as_ref().map_or(Expected::Anything, Expected::Unchanged);
+        config::save(&self.config_path, running, expected)
+            .map_err(|error| RequestError::new(ErrorCode::NOT_WRITTEN, error.to_string()))?;
+        let written = count(differences.len());
         self.saved = running.clone();
-        Ok(SaveReply { path, written: count(written) })
+        Ok(SaveReply { path, written })
     }
 
     pub(super) fn config_diff(&self) -> Result<DiffReply, RequestError> {
-        let (file, _) = self.read_file()?;
+        let file = self.read_file()?.config;
         let differences = config::diff(&file, self.state.config());
         Ok(DiffReply {
             path: self.config_path.display().to_string(),

@@ -46,6 +46,7 @@ pub enum ApplyError {
 
 /// What a change of configuration was about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent answers to different askers")]
 pub struct Applied {
     /// Anything at all differs from before.
     pub changed: bool,

@@ -7,7 +7,8 @@
     reason = "the test is the world around management: it has a clock and threads of its own"
 )]
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ use crate::config::Admin;
 use crate::control::admin::Server;
 use crate::control::{
     BACKEND_CAP, LogLeftOut, Management, ManagementError, ManagementParts, PortState, Ports,
-    Stopper, WorkerRemote,
+    Stopper, WorkerRemote, metrics,
 };
 use crate::forward::{BackendFlags, DropReason, Tables};
 use crate::id::{PortId, WorkerId};
@@ -126,6 +127,7 @@ struct Appliance {
     directory: TempDir,
     knobs: Knobs,
     panics: Arc<AtomicBool>,
+    metrics: SocketAddr,
     stopper: Stopper,
     worker: Option<JoinHandle<()>>,
     management: Option<JoinHandle<Result<(), ManagementError>>>,
@@ -149,6 +151,8 @@ impl Appliance {
         let knobs = Knobs::default();
         let ports = TestPorts::default();
         let panics = Arc::clone(&ports.panics);
+        let metrics = metrics::Endpoint::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = metrics.address();
         let mut management = Management::new(ManagementParts {
             config_path,
             config,
@@ -169,7 +173,7 @@ impl Appliance {
                 read_only_group: None,
             })
             .unwrap(),
-            metrics: None,
+            metrics: Some(metrics),
             log_left_out: LogLeftOut::default(),
         })
         .unwrap();
@@ -182,6 +186,7 @@ impl Appliance {
             directory,
             knobs,
             panics,
+            metrics: address,
             stopper: management.stopper(),
             worker: Some(worker),
             management: Some(std::thread::spawn(move || management.run())),
@@ -213,8 +218,19 @@ impl Appliance {
         self.call(method, Value::Null)["result"].take()
     }
 
+    /// The answer to a scrape.
+    fn scrape(&self) -> String {
+        let mut stream = TcpStream::connect(self.metrics).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Does it whatever is lost.
     fn backend(&self, verb: &str, name: &str) -> Value {
-        self.call(&format!("backend.{verb}"), json!({"backend": name}))
+        self.call(&format!("backend.{verb}"), json!({"backend": name, "force": true}))
     }
 
     fn resolved(&self) -> usize {
@@ -298,8 +314,13 @@ fn backend_verbs_return_when_the_change_is_adopted() {
     let unknown = appliance.backend("drain", "web/b9");
     assert!(unknown["error"]["message"].as_str().unwrap().contains("no backend web/b9"));
     appliance.backend("disable", "web/b1");
-    let last = appliance.backend("disable", "web/b2");
-    assert!(last["result"]["warnings"][0].as_str().unwrap().contains("pool web has no backend"));
+    let last = appliance.call("backend.disable", json!({"backend": "web/b2"}));
+    assert_eq!(last["error"]["code"], 6, "{last}");
+    let why = last["error"]["data"].to_string();
+    assert!(why.contains("pool web would have no backend"), "{why}");
+    assert!(why.contains("service site would have no backend"), "{why}");
+    let forced = appliance.backend("disable", "web/b2");
+    assert_eq!(forced["result"]["warnings"], last["error"]["data"]);
     let alarms = appliance.ask("status")["alarms"].to_string();
     assert!(alarms.contains("service site has no healthy backend"), "{alarms}");
 }
@@ -390,4 +411,30 @@ fn a_panic_of_management_is_survived_with_its_state() {
     assert_eq!(second["health"], "down");
     assert_eq!(appliance.ask("status")["tables_digest"], before["tables_digest"]);
     assert_eq!(appliance.backend("enable", "web/b1")["result"]["changed"], true);
+}
+
+#[test]
+fn metrics_are_served_across_a_panic_of_management_and_count_what_operators_do() {
+    let appliance = Appliance::start(&two(), "");
+    appliance.backend("drain", "web/b1");
+    appliance.backend("drain", "web/b9");
+    let before = appliance.scrape();
+    assert!(before.starts_with("HTTP/1.0 200 OK\r\n"), "{before}");
+    for sample in [
+        "lodestone_admin_requests_total{method=\"backend.drain\",outcome=\"done\"} 1",
+        "lodestone_admin_requests_total{method=\"backend.drain\",outcome=\"refused\"} 1",
+        "lodestone_events_total{kind=\"admin-changed\"} 1",
+        "lodestone_events_total{kind=\"started\"} 1",
+        "lodestone_backend_admin_state{pool=\"web\",backend=\"b1\",state=\"draining\"} 1",
+        "lodestone_management_restarts_total 0",
+    ] {
+        assert!(before.contains(&format!("\n{sample}\n")), "{sample} in\n{before}");
+    }
+    appliance.panics.store(true, Ordering::Relaxed);
+    let has_restarted =
+        |a: &Appliance| a.scrape().contains("\nlodestone_management_restarts_total 1\n");
+    appliance.wait_until("restarted", SOON, has_restarted);
+    let after = appliance.scrape();
+    assert!(after.contains("lodestone_events_total{kind=\"management-restarted\"} 1"), "{after}");
+    assert!(after.contains("method=\"backend.drain\",outcome=\"done\"} 1"), "counts stay");
 }

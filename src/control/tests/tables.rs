@@ -1,7 +1,6 @@
 //! What tables follow from what state.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
@@ -14,14 +13,14 @@ use crate::packet::{FlowHash, MacAddress};
 use crate::snapshot::Generation;
 use crate::steer::{AdminState, Health};
 
-const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
-const THEIRS: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
+pub(super) const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
+pub(super) const THEIRS: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
 
 /// Links where every next hop is known, or none.
-struct Wired(Vec<PortIdentity>, bool);
+pub(super) struct Wired(pub(super) Vec<PortIdentity>, pub(super) bool);
 
 impl Wired {
-    fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         let ids = (0..).map(PortId);
         let identity = |(id, port)| PortIdentity::new(id, port, OURS, &config.services);
         Self(ids.zip(&config.ports).map(identity).collect(), true)
@@ -39,15 +38,15 @@ impl Links for Wired {
 }
 
 /// An appliance without a loop around it.
-struct Appliance {
-    state: State,
-    compiler: Compiler,
-    generation: Generation,
-    tables: Tables,
+pub(super) struct Appliance {
+    pub(super) state: State,
+    pub(super) compiler: Compiler,
+    pub(super) generation: Generation,
+    pub(super) tables: Tables,
 }
 
 impl Appliance {
-    fn new(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         let config = parsed(text);
         let links = Wired::new(&config);
         let state = State::new(config, Generation(1)).unwrap();
@@ -56,14 +55,14 @@ impl Appliance {
         Self { state, compiler, generation: Generation(1), tables }
     }
 
-    fn compile(&mut self) {
+    pub(super) fn compile(&mut self) {
         let links = Wired::new(self.state.config());
         self.tables = self.compiler.compile(&self.state, &links);
         self.generation.0 += 1;
     }
 
     /// Takes a configuration and has every worker adopt it.
-    fn apply(&mut self, text: &str) -> Applied {
+    pub(super) fn apply(&mut self, text: &str) -> Applied {
         let next = Generation(self.generation.0 + 1);
         let applied = self.state.apply(parsed(text), next, Duration::ZERO).unwrap();
         self.compile();
@@ -71,20 +70,20 @@ impl Appliance {
         applied
     }
 
-    fn digest(&self) -> String {
+    pub(super) fn digest(&self) -> String {
         self.compiler.tables_digest()
     }
 
-    fn key(&self, pool: &str, name: &str) -> BackendKey {
+    pub(super) fn key(&self, pool: &str, name: &str) -> BackendKey {
         self.state.find(pool, name).unwrap()
     }
 
-    fn record(&self, pool: &str, name: &str) -> BackendRecord {
+    pub(super) fn record(&self, pool: &str, name: &str) -> BackendRecord {
         let slot = self.state.slots().find(&self.key(pool, name)).unwrap();
         self.tables.backends[slot.id.index()]
     }
 
-    fn set(&mut self, pool: &str, name: &str, admin: AdminState, health: Health) {
+    pub(super) fn set(&mut self, pool: &str, name: &str, admin: AdminState, health: Health) {
         let key = self.key(pool, name);
         self.state.set_admin(&key, admin);
         self.state.set_health(&key, health);
@@ -92,7 +91,7 @@ impl Appliance {
     }
 
     /// The pool and address that the tables choose for a new flow to port 80 of a VIP.
-    fn choose(&self, vip: &str, hash: u64) -> Option<(String, IpAddr)> {
+    pub(super) fn choose(&self, vip: &str, hash: u64) -> Option<(String, IpAddr)> {
         let IpAddr::V4(vip) = vip.parse().unwrap() else { panic!("an IPv4 VIP") };
         let ServiceId(number) = self.tables.vips.ipv4(vip, 6)?.service(80)?;
         let service = &self.tables.services[usize::from(number)];
@@ -105,7 +104,23 @@ impl Appliance {
         key.map(|key| (key.pool, key.address))
     }
 
-    fn assert_chooses_like(&self, other: &Self, vips: &[&str], random: &mut Random, count: u32) {
+    /// What every backend keeps, by what people know it by.
+    pub(super) fn keeps(&self) -> std::collections::BTreeMap<BackendKey, u8> {
+        let pools = &self.state.config().pools;
+        let keys = pools.iter().flat_map(|p| p.backends.iter().map(move |b| BackendKey::new(p, b)));
+        let flags = |key: &BackendKey| {
+            self.tables.backends[self.state.slots().find(key).unwrap().id.index()].flags.0
+        };
+        keys.map(|key| (key.clone(), flags(&key))).collect()
+    }
+
+    pub(super) fn assert_chooses_like(
+        &self,
+        other: &Self,
+        vips: &[&str],
+        random: &mut Random,
+        count: u32,
+    ) {
         assert_eq!(self.digest(), other.digest());
         for _ in 0..count {
             let hash = random.next();
@@ -117,10 +132,10 @@ impl Appliance {
 }
 
 /// `SplitMix64`: a test's own numbers, the same at every run.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -128,18 +143,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, limit: u8) -> u8 {
+    pub(super) fn below(&mut self, limit: u8) -> u8 {
         u8::try_from(self.next() % u64::from(limit)).unwrap()
     }
 
-    fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for place in (1..items.len()).rev() {
             items.swap(place, usize::from(self.below(u8::try_from(place + 1).unwrap())));
         }
     }
 }
 
-const VIPS: [&str; 2] = ["10.0.0.100", "10.0.0.101"];
+pub(super) const VIPS: [&str; 2] = ["10.0.0.100", "10.0.0.101"];
 
 /// Pools `a` and `b` with random members, and two services over them.
 fn random_parts(random: &mut Random) -> (Vec<Backend>, Vec<Backend>) {

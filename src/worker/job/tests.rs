@@ -127,7 +127,11 @@ fn shard(inserted: &[Inserted]) -> Shard {
             TableKey::Ipv4(key) => ipv4.insert(key, ipv4.candidates(hash_of(source)), flow, then),
             TableKey::Ipv6(key) => ipv6.insert(key, ipv6.candidates(hash_of(source)), flow, then),
         };
-        assert_eq!(outcome.unwrap().removed, None);
+        // At most one that has expired makes room.
+        if let Some(removed) = outcome.unwrap().removed {
+            assert!(removed.flow().is_expired(NOW));
+            shard.counters.close_flow(removed.flow().backend.id);
+        }
         shard.counters.open_flow(backend.id);
         if !one.is_expired {
             shard.live.insert(source, entry);

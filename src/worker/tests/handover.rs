@@ -254,8 +254,9 @@ impl Queues for Faulty {
     type Buf = Tracked;
 
     fn receive(&mut self, burst: &mut Burst<Tracked>) -> usize {
-        // A pool that is empty now and then, so that no thread runs away from the others.
-        if self.live.load(Ordering::Relaxed) > 500 {
+        // A small pool, so that no thread runs away from the others: about a ring's worth, and the
+        // last burst before it is empty finds the ring full.
+        if self.live.load(Ordering::Relaxed) >= 64 {
             return 0;
         }
         let wish = u32::try_from(self.below(40)).unwrap();

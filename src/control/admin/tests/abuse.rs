@@ -1,5 +1,7 @@
 //! Clients that do what they should not: others do not notice.
 
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
 use super::*;
 
 #[test]
@@ -104,4 +106,111 @@ fn a_client_that_leaves_harms_nobody() {
         stream.write_all(&RELOAD[..10]).unwrap();
     }
     daemon.assert_serves();
+}
+
+/// How long each of `count` requests on a connection of its own takes.
+fn times(daemon: &Daemon, count: usize) -> Vec<Duration> {
+    let mut times: Vec<_> = (0..count)
+        .map(|_| {
+            let began = tokio::time::Instant::now();
+            daemon.assert_serves();
+            began.elapsed()
+        })
+        .collect();
+    times.sort();
+    times
+}
+
+/// Within 100 ms each. The tests beside this one want the processor as well, so the half of them
+/// may be late, but none by much.
+fn assert_prompt(times: &[Duration]) {
+    let (median, most) = (times[times.len() / 2], times[times.len() - 1]);
+    let is_prompt = median < Duration::from_millis(100) && most < Duration::from_secs(2);
+    assert!(is_prompt, "{times:?}");
+}
+
+/// The test's own sockets and the server's are in one process.
+fn allow_descriptors(count: u64) {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    assert!(hard >= count, "raise the hard limit of open files to {count}");
+    setrlimit(Resource::RLIMIT_NOFILE, soft.max(count), hard).unwrap();
+}
+
+#[test]
+fn a_thousand_idle_and_slow_clients_keep_nobody_waiting() {
+    allow_descriptors(4_096);
+    let daemon = Daemon::start();
+    let path = socket_in(daemon.directory.path());
+    let flood = thread::spawn(move || {
+        (0..1_000)
+            .map(|number| {
+                let mut stream = connect(&path);
+                if number % 2 == 0 {
+                    // It may be closed already.
+                    let _ = stream.write_all(&RELOAD[..20]);
+                }
+                stream
+            })
+            .collect::<Vec<_>>()
+    });
+    assert_prompt(&times(&daemon, 40));
+    let flood = flood.join().unwrap();
+    assert_prompt(&times(&daemon, 40));
+    // One that works keeps its connection while others come, sit and go.
+    let mut working = daemon.connect();
+    for _ in 0..300 {
+        working.write_all(RELOAD).unwrap();
+        assert_eq!(answer_from(&mut working)["result"]["generation"], json!(7));
+        drop(daemon.connect());
+    }
+    drop(flood);
+}
+
+#[test]
+fn clients_that_come_and_go_in_a_loop_keep_nobody_waiting() {
+    let daemon = Daemon::start();
+    let path = socket_in(daemon.directory.path());
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let thread = thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            let sent: [&[u8]; 3] = [b"", RELOAD, &RELOAD[..30]];
+            for sent in sent.iter().cycle() {
+                if stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    return;
+                }
+                // It may be closed already.
+                let _ = connect(&path).write_all(sent);
+            }
+        }
+    });
+    let times = times(&daemon, 100);
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    thread.join().unwrap();
+    assert_prompt(&times);
+}
+
+#[test]
+fn who_never_reads_does_not_use_up_the_connections() {
+    // 256 who ask for much and read nothing wait for themselves: a 257th client gets a place.
+    allow_descriptors(4_096);
+    let daemon = Daemon::start_with(
+        |_| {},
+        |mut commands| async move {
+            while let Some(Command { request, reply, .. }) = commands.recv().await {
+                let len = if request.is_change() { 1 } else { 1 << 20 };
+                let _ = reply.send(Ok(changed("x".repeat(len))));
+            }
+        },
+    );
+    let _deaf: Vec<_> = (0..CONNECTION_CAP)
+        .map(|_| {
+            let mut stream = daemon.connect();
+            stream.write_all(SHOW).unwrap();
+            stream
+        })
+        .collect();
+    // Their answers take their time to be made.
+    pause(2_000);
+    assert_prompt(&times(&daemon, 20));
 }

@@ -19,18 +19,22 @@ use tokio::sync::{mpsc, oneshot};
 use super::connections::CONNECTION_CAP;
 use super::*;
 use crate::config::Admin;
-use crate::control::protocol::{ChangeReply, ErrorCode, REQUEST_CAP};
+use crate::control::protocol::reply::ChangeReply;
+use crate::control::protocol::{ErrorCode, REQUEST_CAP};
 
 mod abuse;
+mod recovery;
 mod request;
 mod socket;
+mod subscription;
 
 const RELOAD: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"reload\"}\n";
 
 /// A server on a thread of its own, stopped and joined at the end of its test.
 struct Daemon {
     directory: TempDir,
-    server: Arc<Server>,
+    /// Until it stops.
+    server: Option<Arc<Server>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -65,7 +69,7 @@ impl Daemon {
                 });
             }
         });
-        Self { directory, server, stop: Some(stop), thread: Some(thread) }
+        Self { directory, server: Some(server), stop: Some(stop), thread: Some(thread) }
     }
 
     fn connect(&self) -> UnixStream {
@@ -82,12 +86,17 @@ impl Daemon {
         assert_eq!(answer_from(&mut stream)["result"]["generation"], json!(7));
     }
 
+    fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
     fn stop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
             assert!(ended.is_ok() || thread::panicking(), "the server's thread panicked");
         }
+        drop(self.server.take());
     }
 }
 
@@ -126,12 +135,16 @@ fn socket_in(directory: &Path) -> PathBuf {
     directory.join("run").join("admin.sock")
 }
 
+fn changed(warning: impl Into<String>) -> Reply {
+    let warnings = vec![warning.into()];
+    ChangeReply { generation: 7, changed: true, workers_adopted: 1, warnings }.into()
+}
+
+/// A control loop that answers at once.
 async fn answer_all(mut commands: mpsc::Receiver<Command>, warning: String) {
     while let Some(command) = commands.recv().await {
-        let warnings = vec![warning.clone()];
-        let reply = ChangeReply { generation: 7, changed: true, workers_adopted: 1, warnings };
         // The client may have left.
-        let _ = command.reply.send(Ok(reply.into()));
+        let _ = command.reply.send(Ok(changed(warning.clone())));
     }
 }
 

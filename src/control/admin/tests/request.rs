@@ -1,6 +1,8 @@
 //! Requests and their answers.
 
 use super::*;
+use crate::control::protocol::tests::EXAMPLES;
+use crate::control::protocol::{Access, Request};
 
 #[test]
 fn requests_of_one_connection_are_answered_in_order() {
@@ -44,7 +46,7 @@ fn the_control_loop_learns_who_asks() {
         |_| {},
         move |mut commands| async move {
             let command = commands.recv().await.unwrap();
-            sender.send((command.request.clone(), command.peer)).unwrap();
+            sender.send((command.request.clone(), command.role, command.peer)).unwrap();
             let _ =
                 command.reply.send(Err(RequestError::new(ErrorCode::NOT_FOUND, "no such file")));
             std::future::pending::<()>().await;
@@ -54,11 +56,13 @@ fn the_control_loop_learns_who_asks() {
     stream.write_all(RELOAD).unwrap();
     let answer = answer_from(&mut stream);
     assert_eq!(answer["error"], json!({"code": 1, "message": "no such file"}));
-    let (request, peer) = receiver.recv().unwrap();
-    assert_eq!(request, Request::Reload);
+    let (request, role, peer) = receiver.recv().unwrap();
+    assert_eq!(request.method(), "reload");
     assert_eq!(peer.pid, i32::try_from(std::process::id()).ok());
     let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap());
     assert_eq!(peer.uid, owner);
+    assert_eq!(peer.gid, nix::unistd::getegid().as_raw());
+    assert_eq!(role, Role::Full);
 }
 
 #[test]
@@ -87,7 +91,7 @@ fn half_a_request_is_closed_in_the_end_and_had_no_effect() {
         |server| server.limits.request = Duration::from_millis(100),
         |mut commands| async move {
             let command = commands.recv().await.unwrap();
-            assert_eq!(command.request, Request::ShowDrops, "the half request must not arrive");
+            assert_eq!(command.request.method(), "show.drops", "the half request must not arrive");
             drop(command);
             std::future::pending::<()>().await;
         },
@@ -146,4 +150,61 @@ fn serving_can_start_again_on_the_same_socket() {
         drop(runtime);
         assert!(client.join().is_err());
     }
+}
+
+#[test]
+fn the_read_only_socket_shows_and_changes_nothing() {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let mut daemon = Daemon::start_with(
+        |_| {},
+        move |mut commands| async move {
+            while let Some(command) = commands.recv().await {
+                sender.send((command.request, command.role)).unwrap();
+                let _ = command.reply.send(Ok(changed("ok")));
+            }
+        },
+    );
+    let mut stream = daemon.connect_read_only();
+    let drain = br#"{"jsonrpc":"2.0","id":2,"method":"backend.drain","params":{"backend":"a/b"}}"#;
+    for line in [RELOAD, &[&drain[..], b"\n"].concat()] {
+        stream.write_all(line).unwrap();
+        let answer = answer_from(&mut stream);
+        assert_eq!(answer["error"]["code"], json!(5));
+        let message = answer["error"]["message"].as_str().unwrap();
+        let full = socket_in(daemon.directory.path()).display().to_string();
+        assert!(message.contains(&format!("lodectl --socket {full}")), "{message}");
+    }
+    // The connection lives on.
+    stream.write_all(SHOW).unwrap();
+    assert_eq!(answer_from(&mut stream)["result"]["generation"], json!(7));
+    daemon.assert_serves();
+    daemon.stop();
+    let arrived: Vec<_> = receiver.iter().collect();
+    let methods: Vec<_> = arrived.iter().map(|(request, role)| (request.method(), *role)).collect();
+    assert_eq!(methods, [("show.drops", Role::ReadOnly), ("reload", Role::Full)]);
+}
+
+#[test]
+fn every_method_that_changes_something_is_refused_on_the_read_only_socket() {
+    let daemon = Daemon::start_with(
+        |_| {},
+        |mut commands| async move {
+            while let Some(command) = commands.recv().await {
+                assert!(!command.request.is_change(), "{:?}", command.request);
+                let _ = command.reply.send(Ok(changed("ok")));
+            }
+        },
+    );
+    let mut stream = daemon.connect_read_only();
+    let mut refused = 0;
+    for (method, params) in EXAMPLES.iter().filter(|(method, _)| *method != "subscribe") {
+        let line = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{method}\",\"params\":{params}}}\n"
+        );
+        stream.write_all(line.as_bytes()).unwrap();
+        let answer = answer_from(&mut stream);
+        refused += usize::from(answer["error"]["code"] == json!(5));
+    }
+    let changes = Request::METHODS.iter().filter(|method| method.access == Access::Change);
+    assert_eq!(refused, changes.count());
 }

@@ -32,8 +32,8 @@ pub struct Event {
     pub subject: String,
     /// One sentence.
     pub message: String,
-    /// More about a change of health.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// More about a change of health; in JSON, members of the event itself.
+    #[serde(flatten)]
     pub health: Option<HealthChange>,
 }
 
