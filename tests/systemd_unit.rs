@@ -149,7 +149,7 @@ fn the_runtime_directory_is_that_of_the_default_socket() {
     assert_eq!(Path::new(DEFAULT_SOCKET).parent(), Some(directory.as_path()));
     // The mode that the daemon gives it where nobody made it before.
     let mode = setting(&unit(), "RuntimeDirectoryMode");
-    assert!(read("src/control/admin/socket.rs").contains(&format!(".mode(0o{})", &mode[1..])));
+    assert_eq!(mode, "0751", "the sockets may have groups: see control::admin::place");
 }
 
 #[test]

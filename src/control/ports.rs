@@ -16,6 +16,12 @@ pub trait Ports: Debug + Send {
     /// Whether a port's link is up. Cheap: it is asked often.
     fn link_up(&self, port: PortId) -> bool;
 
+    /// Packet buffers that something holds at the moment, and all there are; none where ports need
+    /// no pool.
+    fn buffers(&self) -> (u32, u32) {
+        (0, 0)
+    }
+
     /// A port at the moment.
     fn state(&self, port: PortId) -> PortState;
 }

@@ -11,6 +11,7 @@ use crate::packet::MacAddress;
 #[derive(Debug)]
 pub(super) struct StartedPorts {
     ports: Vec<Port>,
+    pool: Mempool,
 }
 
 /// Starts every port of the configuration with one pair of queues a worker. The queues come by
@@ -55,7 +56,7 @@ pub(super) fn start(
         }
         ports.push(started);
     }
-    Ok((StartedPorts { ports }, by_worker))
+    Ok((StartedPorts { ports, pool }, by_worker))
 }
 
 /// Descriptors of each queue: fewer where packet memory is small, as in the lab.
@@ -83,6 +84,11 @@ fn rss_alarm(port: &Port) -> Option<String> {
 impl Ports for StartedPorts {
     fn mac(&self, port: PortId) -> MacAddress {
         self.ports.get(port.index()).map_or(MacAddress::default(), Port::mac)
+    }
+
+    fn buffers(&self) -> (u32, u32) {
+        let in_use = self.pool.in_use();
+        (in_use, in_use + self.pool.available())
     }
 
     fn state(&self, port: PortId) -> PortState {

@@ -1,5 +1,10 @@
 //! Ports and neighbours.
 
+#![expect(
+    clippy::format_push_string,
+    reason = "a few lines for a person; write! would return an error that cannot happen"
+)]
+
 use super::time::milliseconds;
 use crate::cli::color;
 use crate::cli::table::{Table, count};
@@ -36,7 +41,11 @@ pub fn ports(reply: &PortsReply) -> String {
             port.tx_errors
         ));
     }
-    table.render()
+    let mut text = table.render();
+    if reply.buffers > 0 {
+        text += &format!("packet buffers: {} of {} in use\n", reply.buffers_in_use, reply.buffers);
+    }
+    text
 }
 
 /// `lodectl show neighbours`

@@ -28,7 +28,9 @@ impl Management {
             tx_bytes: state.tx_bytes,
             tx_errors: state.tx_errors,
         });
-        PortsReply { ports: ports.collect() }
+        let ports = ports.collect();
+        let (buffers_in_use, buffers) = self.ports.buffers();
+        PortsReply { ports, buffers_in_use, buffers }
     }
 
     pub(super) fn neighbour_entries(&self) -> NeighboursReply {

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 pub struct PortsReply {
     /// In the configuration's order.
     pub ports: Vec<PortDetail>,
+    /// Packet buffers that something holds: queues, workers, packets on their way.
+    pub buffers_in_use: u32,
+    /// All packet buffers.
+    pub buffers: u32,
 }
 
 /// One port.
