@@ -41,7 +41,7 @@ const ROUNDS: usize = 200_000;
 const TURN: usize = 200;
 /// Turns of each half at the most, however busy the machine is.
 const MOST_TURNS: usize = 3 * ROUNDS / TURN;
-const PAIRS: usize = 7;
+const PAIRS: usize = 15;
 /// What a job may add to the p99.99, in cycles.
 const ALLOWANCE: i64 = 4_000;
 /// Flows that a list holds at a time.

@@ -14,7 +14,7 @@ use lodestone::control::metrics::{
 };
 use lodestone::forward::DropReason;
 use lodestone::id::Family;
-use lodestone::stats::{BackendTotals, FlowTotals, Totals};
+use lodestone::stats::{BackendTotals, FlowTotals, RuntimeTotals, ServiceTotals, Totals};
 use lodestone::steer::{AdminState, Health};
 
 /// Everything that has samples, twice where there may be several.
@@ -25,6 +25,8 @@ fn observation() -> Observation {
         core: 1,
         generation: 3,
         lagging: false,
+        runtime: RuntimeTotals::default(),
+        cycles_per_second: 1,
         totals: Totals { rx_packets: u64::MAX, ..Totals::default() },
         dropped: [1; DropReason::COUNT],
         shards: [shard(Family::Ipv4), shard(Family::Ipv6)],
@@ -60,6 +62,7 @@ fn observation() -> Observation {
         }),
     };
     let service = |name: &str| ServiceObservation {
+        totals: ServiceTotals::default(),
         name: name.to_owned(),
         shares: vec![(0, 0.25), (1, 0.75)],
     };

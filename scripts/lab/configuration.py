@@ -27,7 +27,8 @@ def milliseconds(seconds):
 
 
 def toml(variant, socket, *, family="same", backends=plan.BACKENDS, ports="[80]", weights=None,
-         management=None, workers=None, hugepages=False, queues=1):
+         management=None, workers=None, hugepages=False, queues=1,
+         table_size=None):
     """The whole configuration.
 
     `family` is the family of the backends' addresses: "same" as the VIP's, "other", 4 or 6.
@@ -89,7 +90,8 @@ def toml(variant, socket, *, family="same", backends=plan.BACKENDS, ports="[80]"
     ]
     for vip in (4, 6):
         outer = {"same": vip, "other": 10 - vip}.get(family, family)
-        lines += ["[[pool]]", f'name = "web{vip}"', 'monitor = "http"', ""]
+        lines += ["[[pool]]", f'name = "web{vip}"', 'monitor = "http"']
+        lines += [f"table_size = {table_size}", ""] if table_size else [""]
         for backend in backends:
             lines += [
                 "[[pool.backend]]",

@@ -22,6 +22,7 @@ use crate::forward::VipEntry;
 use crate::id::{BackendId, PoolId, ServiceId};
 use crate::maglev::Identity;
 use crate::snapshot::Generation;
+use crate::stats;
 use crate::steer::{AdminState, Decision, Health, PoolState};
 
 pub use apply::{Applied, ApplyError};
@@ -30,7 +31,7 @@ pub use apply::{Applied, ApplyError};
 pub const BACKEND_CAP: usize = 65_535;
 
 /// Services an appliance can have: what per-service counters are allocated for.
-pub const SERVICE_CAP: usize = 65_535;
+pub const SERVICE_CAP: usize = stats::SERVICE_CAP;
 
 /// Pools an appliance can have.
 const POOL_CAP: usize = 65_535;

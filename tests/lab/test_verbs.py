@@ -4,16 +4,17 @@ import json
 import os
 import random
 import socket
-import struct
 import time
 
 import configuration
 import plan
 from appliance import Appliance
-from support import Capture, LabCase, Refused, SteadyLoad
+from support import Capture, LabCase, Refused, SteadyLoad, SynSender, wait_until
 
 VERBS = int(os.environ.get("LODESTONE_VERBS", "10000"))
-# Addresses on link that no host has: their packets have nowhere to go, and stay countable.
+# One more address of b1.
+GONE = "10.77.0.216"
+# Addresses on link that no host has.
 SPARE = [f"10.77.0.{number}" for number in range(200, 216)]
 POOL = "web4"
 
@@ -41,11 +42,6 @@ class Admin:
         return answer.get("result"), answer.get("error")
 
 
-def outer_destination(frame):
-    """Where an IPv4 packet goes."""
-    return socket.inet_ntoa(struct.pack("!4B", *frame[16:20]))
-
-
 class RandomVerbs(LabCase):
     """10,000 verbs: nothing leaks, nothing crashes, nothing reaches what was removed."""
 
@@ -59,14 +55,16 @@ class RandomVerbs(LabCase):
         counts = {"done": 0, "refused": 0}
         resident = {}
         self.ask_until_all_served(4)
+        self.sender = SynSender(self.lab, 80)
+        self.lab.namespaces["b1"].ip("address", "add", f"{GONE}/24", "dev", "eth0")
         before = self.held(admin)
         with SteadyLoad(self.lab, rate=20) as load:
             for number in range(VERBS):
                 self.verb(admin, choose, added, counts)
                 if number in (VERBS // 2, VERBS - 1):
                     resident[number] = self.resident()
-                if number % 500 == 499:
-                    self.nothing_reaches_what_was_removed(admin, added)
+                if number % (VERBS // 5) == 100:
+                    self.nothing_reaches_what_was_removed(admin, choose)
         # What was added goes, what was changed comes back: then everything is as before.
         for backend in list(added):
             self.done(admin, "backend.remove", backend=f"{POOL}/{backend}")
@@ -150,23 +148,42 @@ class RandomVerbs(LabCase):
         with open(f"/proc/{self.appliance.pid}/status", encoding="utf-8") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
 
-    def nothing_reaches_what_was_removed(self, admin, added):
+    def nothing_reaches_what_was_removed(self, admin, choose):
         """After the verb that removes a backend has returned, no packet goes there."""
-        name, address = "gone", "10.77.0.216"
-        self.done_or_there(admin, name, address)
-        # Its next hop is nobody: give it one, so that packets could go.
-        admin.call("backend.remove", backend=f"{POOL}/{name}", force=True)
-        with Capture(self.lab, "switch", "lb-lb0") as capture:
-            time.sleep(0.2)
-            _, sent = capture.packets()
-            received, _ = capture.packets()
-        for packet in [*sent, *received]:
-            self.assertNotEqual(packet.destination, address)
-
-    def done_or_there(self, admin, name, address):
-        """Adds a backend for a moment."""
-        _, error = admin.call("backend.add", backend=f"{POOL}/{name}", address=address, weight=1000)
+        gone = f"{POOL}/gone"
+        for target in ("pool", "service"):
+            self.done(admin, f"{target}.enable", **{target: POOL})
+        # b1 answers for this address and for the probes, so that packets do go there.
+        _, error = admin.call("backend.add", backend=gone, address=GONE, weight=100,
+                              probe_address=plan.probe_address("b1"))
         self.assertIsNone(error)
+        wait_until(lambda: self.takes_flows(admin, "gone"), 10, f"{gone} is up and resolved")
+        with Capture(self.lab, "switch", "lb-lb0") as link:
+            first = choose.randrange(1024, 60000)
+            self.sender.burst(range(first, first + 200))
+            wait_until(lambda: self.sent_to(link, GONE) > 0, 5, f"packets reach {gone}")
+            time.sleep(0.2)
+            self.sent_to(link, GONE)
+            self.done(admin, "backend.remove", backend=gone)
+            # The verb has returned: what is captured from here on was sent before, or must not be.
+            time.sleep(0.05)
+            self.sent_to(link, GONE)
+            self.sender.burst(range(first, first + 400))
+            time.sleep(0.2)
+            self.assertEqual(self.sent_to(link, GONE), 0, "a packet went to a removed backend")
+
+    @staticmethod
+    def sent_to(link, address):
+        """Packets that the appliance sent to an address since the last call."""
+        received, _ = link.packets()
+        return sum(packet.destination == address for packet in received)
+
+    def takes_flows(self, admin, name):
+        """Whether a backend is up and its next hop known."""
+        pools = admin.call("show.backends")[0]["pools"]
+        row = next(row for pool in pools if pool["pool"] == POOL
+                   for row in pool["backends"] if row["name"] == name)
+        return row["health"] == "up" and row["next_hop"] is not None
 
     def equal_to_a_fresh_daemon(self, admin, choose, added, counts):
         """A daemon that starts with the saved configuration has the same digests."""

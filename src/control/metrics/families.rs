@@ -13,6 +13,7 @@ const WORKER: &[&str] = &["worker"];
 const SHARD: &[&str] = &["worker", "family"];
 const PORT: &[&str] = &["port"];
 const POOL: &[&str] = &["pool"];
+const SERVICE: &[&str] = &["service"];
 const BACKEND: &[&str] = &["pool", "backend"];
 
 const fn gauge(
@@ -31,6 +32,11 @@ const fn counter(
     help: &'static str,
 ) -> Family {
     Family { name, kind: Kind::Counter, labels, help, samples }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a time for people and graphs")]
+fn seconds(cycles: u64, cycles_per_second: u64) -> f64 {
+    cycles as f64 / cycles_per_second.max(1) as f64
 }
 
 /// Every family, in the order of the text.
@@ -198,6 +204,43 @@ pub const FAMILIES: &[Family] = &[
         Samples::Worker(|worker| worker.totals.tx_retries.into()),
         "Times that a worker offered a burst again since a port had not taken all of it.",
     ),
+    counter(
+        "lodestone_worker_transmit_stalls_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.tx_full_bursts.into()),
+        "Bursts of which a worker dropped packets since a port did not take them.",
+    ),
+    counter(
+        "lodestone_worker_handed_out_packets_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.handed_out.into()),
+        "Packets that a worker handed to another one that owns them.",
+    ),
+    counter(
+        "lodestone_worker_handed_in_packets_total",
+        WORKER,
+        Samples::Worker(|worker| worker.totals.handed_in.into()),
+        "Packets that a worker got from others since it owns them.",
+    ),
+    counter(
+        "lodestone_worker_time_seconds_total",
+        &["worker", "stage"],
+        Samples::WorkerFree(|worker, lines| {
+            let cycles = worker.runtime;
+            for (stage, cycles) in [
+                ("receive", cycles.receive),
+                ("classify", cycles.classify),
+                ("decide", cycles.decide),
+                ("transmit", cycles.transmit),
+                ("other", cycles.other),
+                ("idle", cycles.idle),
+            ] {
+                let labels: [Label<'_>; 2] = [("worker", &worker.worker), ("stage", &stage)];
+                lines.sample(&labels, seconds(cycles, worker.cycles_per_second));
+            }
+        }),
+        "What a worker's time went into, by stage of its loop.",
+    ),
     gauge(
         "lodestone_worker_generation",
         WORKER,
@@ -252,6 +295,12 @@ pub const FAMILIES: &[Family] = &[
         Samples::Shard(|shard| shard.flows.expired.into()),
         "Entries that were removed since they had been silent too long.",
     ),
+    counter(
+        "lodestone_conntrack_removed_flows_total",
+        SHARD,
+        Samples::Shard(|shard| shard.flows.removed.into()),
+        "Flows that were forgotten at the operator's wish.",
+    ),
     gauge(
         "lodestone_port_up",
         PORT,
@@ -281,6 +330,24 @@ pub const FAMILIES: &[Family] = &[
         PORT,
         Samples::Port(|port| port.rx_missed.into()),
         "Frames that the device dropped since no worker fetched them in time.",
+    ),
+    counter(
+        "lodestone_service_packets_total",
+        SERVICE,
+        Samples::Service(|service| service.totals.packets.into()),
+        "Packets of a service that were sent to its backends.",
+    ),
+    counter(
+        "lodestone_service_bytes_total",
+        SERVICE,
+        Samples::Service(|service| service.totals.bytes.into()),
+        "Bytes of these packets, without the outer headers.",
+    ),
+    counter(
+        "lodestone_service_new_flows_total",
+        SERVICE,
+        Samples::Service(|service| service.totals.new_flows.into()),
+        "Flows of a service for which a backend was chosen.",
     ),
     gauge(
         "lodestone_service_pool_share_ratio",

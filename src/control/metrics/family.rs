@@ -1,8 +1,8 @@
 //! What a family of metrics is, and how its samples are written. `families` lists them.
 
 use super::observation::{
-    BackendObservation, Observation, PoolObservation, PortObservation, ShardObservation,
-    WorkerObservation,
+    BackendObservation, Observation, PoolObservation, PortObservation, ServiceObservation,
+    ShardObservation, WorkerObservation,
 };
 use super::text::{Label, Lines, Value};
 use crate::forward::DropReason;
@@ -55,6 +55,8 @@ pub(super) enum Samples {
     Port(fn(&PortObservation) -> Value),
     Pool(fn(&PoolObservation) -> Value),
     Share,
+    Service(fn(&ServiceObservation) -> Value),
+    WorkerFree(fn(&WorkerObservation, &mut Lines<'_>)),
     Backend(fn(&BackendObservation) -> Value),
     /// With the name of the pool.
     BackendFree(fn(&str, &BackendObservation, &mut Lines<'_>)),
@@ -66,12 +68,13 @@ impl Family {
         match self.samples {
             Samples::Once(_) | Samples::Free(_) => 1,
             Samples::Alarms => observation.alarms.len(),
-            Samples::Worker(_) | Samples::Reasons(_) | Samples::Shard(_) => {
-                observation.workers.len()
-            }
+            Samples::Worker(_)
+            | Samples::WorkerFree(_)
+            | Samples::Reasons(_)
+            | Samples::Shard(_) => observation.workers.len(),
             Samples::Port(_) => observation.ports.len(),
             Samples::Pool(_) => observation.pools.len(),
-            Samples::Share => observation.services.len(),
+            Samples::Share | Samples::Service(_) => observation.services.len(),
             Samples::Backend(_) | Samples::BackendFree(_) => observation.backends.len(),
         }
     }
@@ -134,6 +137,11 @@ impl Family {
                     lines.sample(&[("service", &service.name), ("pool", pool)], *share);
                 }
             }
+            Samples::Service(value) => {
+                let service = services.get(item)?;
+                lines.sample(&[("service", &service.name)], value(service));
+            }
+            Samples::WorkerFree(write) => write(workers.get(item)?, lines),
             Samples::Backend(value) => {
                 let backend = backends.get(item)?;
                 let pool = &pools.get(backend.pool)?.name;

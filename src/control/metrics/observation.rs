@@ -7,7 +7,7 @@ use crate::control::alarms::AlarmKind;
 use crate::control::events::EventKind;
 use crate::forward::DropReason;
 use crate::id::Family;
-use crate::stats::{BackendTotals, FlowTotals, Totals};
+use crate::stats::{BackendTotals, FlowTotals, RuntimeTotals, ServiceTotals, Totals};
 use crate::steer::{AdminState, Health};
 
 /// All that a scrape tells.
@@ -58,6 +58,10 @@ pub struct WorkerObservation {
     pub lagging: bool,
     /// What it has counted.
     pub totals: Totals,
+    /// What its time went into, in cycles.
+    pub runtime: RuntimeTotals,
+    /// Cycles a second.
+    pub cycles_per_second: u64,
     /// Frames dropped, by [`DropReason::index`].
     pub dropped: [u64; DropReason::COUNT],
     /// IPv4 and IPv6 flows.
@@ -97,6 +101,8 @@ pub struct PortObservation {
 pub struct ServiceObservation {
     /// Its name.
     pub name: String,
+    /// What its flows were worth.
+    pub totals: ServiceTotals,
     /// Each of its pools, by its place in [`Observation::pools`], and its share of the new flows.
     pub shares: Vec<(usize, f64)>,
 }

@@ -16,6 +16,7 @@ use crate::control::management::Management;
 use crate::control::route::route;
 use crate::forward::DropReason;
 use crate::id::Family;
+use crate::stats::ServiceTotals;
 use crate::steer::{AdminState, Health, PoolState};
 
 impl Management {
@@ -82,6 +83,8 @@ impl Management {
                 generation: self.publisher.observed(place).unwrap_or_default().0,
                 lagging: lagging.contains(&place),
                 totals: worker.stats.totals(),
+                runtime: worker.stats.runtime(),
+                cycles_per_second: worker.cycles_per_second,
                 dropped: DropReason::ALL.map(|reason| worker.stats.dropped(reason)),
                 shards: [shard(Family::Ipv4, ipv4), shard(Family::Ipv6, ipv6)],
             }
@@ -132,7 +135,11 @@ impl Management {
             let shares = pools
                 .filter_map(|(number, name)| Some((*places.get(name.as_str())?, share(number))))
                 .collect();
-            ServiceObservation { name: service.name.clone(), shares }
+            let id = self.state.service_id(&service.name);
+            let totals = id.map_or(ServiceTotals::default(), |id| {
+                self.service_baselines.since(id, self.service_totals(id))
+            });
+            ServiceObservation { name: service.name.clone(), totals, shares }
         };
         config.services.iter().map(observe).collect()
     }

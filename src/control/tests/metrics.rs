@@ -203,6 +203,14 @@ const CASES: &[Case] = &[
     ("worker_polls_total", |w| w.counters.add_rx(1, 60), &["{worker=\"0\"} 1"]),
     ("worker_empty_polls_total", |w| w.counters.add_rx(0, 0), &["{worker=\"0\"} 1"]),
     ("worker_transmit_retries_total", |w| w.counters.add_tx_retries(9), &["{worker=\"0\"} 9"]),
+    ("worker_transmit_stalls_total", |w| w.counters.add_tx_full_burst(), &["{worker=\"0\"} 1"]),
+    ("worker_handed_out_packets_total", |w| w.counters.add_handed_out(6), &["{worker=\"0\"} 6"]),
+    ("worker_handed_in_packets_total", |w| w.counters.add_handed_in(7), &["{worker=\"0\"} 7"]),
+    (
+        "worker_time_seconds_total",
+        |w| w.counters.add_idle_cycles(2_500_000_000),
+        &["{worker=\"0\",stage=\"idle\"} 2.5", "{worker=\"0\",stage=\"decide\"} 0"],
+    ),
     (
         "worker_generation",
         |w| {
@@ -250,6 +258,11 @@ const CASES: &[Case] = &[
         &["{worker=\"0\",family=\"ipv4\"} 1"],
     ),
     (
+        "conntrack_removed_flows_total",
+        |w| w.counters.removed_flow(Family::Ipv4),
+        &["{worker=\"0\",family=\"ipv4\"} 1"],
+    ),
+    (
         "conntrack_expired_flows_total",
         |w| w.counters.expired_flow(Family::Ipv4),
         &["{worker=\"0\",family=\"ipv4\"} 1"],
@@ -270,6 +283,21 @@ const CASES: &[Case] = &[
         "port_receive_missed_packets_total",
         |w| w.set_port(|port| port.rx_missed = 2),
         &["{port=\"lan\"} 2"],
+    ),
+    (
+        "service_packets_total",
+        |w| w.counters.add_service(ServiceId(0), 3, 300),
+        &["{service=\"site\"} 3"],
+    ),
+    (
+        "service_bytes_total",
+        |w| w.counters.add_service(ServiceId(0), 3, 300),
+        &["{service=\"site\"} 300"],
+    ),
+    (
+        "service_new_flows_total",
+        |w| w.counters.new_flow(Family::Ipv4, ServiceId(0), w.slot()),
+        &["{service=\"site\"} 1"],
     ),
     (
         "service_pool_share_ratio",
