@@ -179,6 +179,9 @@ impl Management {
         if let Some(text) = self.admin.alarm() {
             alarms.push(Alarm::new(AlarmKind::AdminSocket, "admin socket", text));
         }
+        if self.waits_for_probes() {
+            return alarms;
+        }
         let config = self.state.config();
         let healthy: HashMap<_, _> =
             config.pools.iter().map(|pool| (pool.name.as_str(), self.healthy(pool).0)).collect();

@@ -401,6 +401,7 @@ impl Management {
         self.adoption.settle(&self.publisher, workers, now);
         self.answer_jobs();
         self.record_alarms(now);
+        self.tell_when_serving();
     }
 
     /// Notes which backends drain from now on, and which do not any more.
@@ -416,7 +417,11 @@ impl Management {
             })
             .collect();
         self.drains.update(draining, now);
-        self.tell_when_serving();
+    }
+
+    /// Whether the VIPs wait for what the first probes find.
+    pub(super) fn waits_for_probes(&self) -> bool {
+        self.waits_until.is_some()
     }
 
     /// Says once that the appliance forwards: no VIP waits for a probe, and every worker has adopted
