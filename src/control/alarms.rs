@@ -179,7 +179,8 @@ impl Management {
         if let Some(text) = self.admin.alarm() {
             alarms.push(Alarm::new(AlarmKind::AdminSocket, "admin socket", text));
         }
-        if self.waits_for_probes() {
+        if self.waits_until.is_some() {
+            // Nobody knows yet who is healthy.
             return alarms;
         }
         let config = self.state.config();

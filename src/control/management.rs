@@ -124,7 +124,7 @@ pub struct Management {
     dirty: Dirty,
     published_at: Duration,
     /// Until then the VIPs wait for what the first probes find.
-    waits_until: Option<Duration>,
+    pub(super) waits_until: Option<Duration>,
     /// Whether every worker has had tables with all VIPs.
     has_served: bool,
     panics: Vec<Duration>,
@@ -417,11 +417,6 @@ impl Management {
             })
             .collect();
         self.drains.update(draining, now);
-    }
-
-    /// Whether the VIPs wait for what the first probes find.
-    pub(super) fn waits_for_probes(&self) -> bool {
-        self.waits_until.is_some()
     }
 
     /// Says once that the appliance forwards: no VIP waits for a probe, and every worker has adopted

@@ -79,7 +79,7 @@ impl World {
         let (mailbox, remote) = mailbox(256);
         let up = PortState { link_up: true, ..PortState::default() };
         let port = SetPort(Arc::new(Mutex::new(up)));
-        let management = Management::new(ManagementParts {
+        let mut management = Management::new(ManagementParts {
             config_path: directory.path().join("lodestone.toml"),
             config,
             publisher,
@@ -103,6 +103,8 @@ impl World {
             log_left_out: LogLeftOut::default(),
         })
         .unwrap();
+        // As after the time that the first probes have: nobody probes here.
+        management.waits_until = None;
         let reader = readers.remove(0);
         Self { management, counters, reader, mailbox, port, _directory: directory }
     }
