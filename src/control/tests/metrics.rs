@@ -211,7 +211,7 @@ const CASES: &[Case] = &[
     (
         "worker_time_seconds_total",
         |w| w.counters.add_idle_cycles(2_500_000_000),
-        &["{worker=\"0\",stage=\"idle\"} 2.5", "{worker=\"0\",stage=\"decide\"} 0"],
+        &["{worker=\"0\",stage=\"idle\"} 2.5"],
     ),
     (
         "worker_generation",
