@@ -22,10 +22,9 @@ pub fn status(reply: &StatusReply) -> String {
         duration(reply.uptime_seconds)
     );
     text += &format!("configuration {}\n", reply.config_path);
-    text += &format!(
-        "generation {}; digests: configuration {}, inputs {}, tables {}\n",
-        reply.generation, reply.digests.configuration, reply.digests.inputs, reply.digests.tables
-    );
+    let digests = &reply.digests;
+    text += &format!("generation {}, tables {}\n", reply.generation, digests.tables);
+    text += &format!("inputs {}, configuration {}\n", digests.inputs, digests.configuration);
     if reply.unsaved_changes > 0 {
         text += &wrap(
             &format!(

@@ -51,7 +51,8 @@ fn status_shows_the_appliance_at_a_glance() {
         "\
 lb1: lodestone 0.1.0 (commit abc, DPDK 22.11.9), up 1 h 2 min
 configuration /etc/lodestone.toml
-generation 12; digests: configuration 0a, inputs 0b, tables 0c
+generation 12, tables 0c
+inputs 0b, configuration 0a
 
 WORKER  CORE  GENERATION    STATE
 0          1          12  current
