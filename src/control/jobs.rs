@@ -207,3 +207,6 @@ fn first_job(id: u64, question: &Question, count: bool) -> Job {
         Question::Flush { filter } => Job::flush(id, *filter),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ mod events;
 mod guard;
 mod laws;
 mod metrics;
+mod operator;
 mod running;
 mod sharing;
 mod slots;

@@ -21,6 +21,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::Admin;
+use crate::conntrack::{Conntrack, Flow, Ipv4Key, NoPrefetch};
 use crate::control::admin::Server;
 use crate::control::{
     BACKEND_CAP, LogLeftOut, Management, ManagementError, ManagementParts, PortState, Ports,
@@ -28,12 +29,13 @@ use crate::control::{
 };
 use crate::forward::{BackendFlags, DropReason, Tables};
 use crate::id::{PortId, WorkerId};
-use crate::packet::MacAddress;
 use crate::packet::arp::{self, Operation};
 use crate::packet::originate::Origin;
 use crate::packet::parse::{self, Network};
+use crate::packet::{FlowHash, MacAddress};
 use crate::snapshot::{self, Generation, Reader};
 use crate::stats::{self, WorkerCounters};
+use crate::time::Tick;
 use crate::worker::{Frame, Mailbox, mailbox};
 
 const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -69,20 +71,23 @@ struct Seen {
 
 /// What the test and the worker's thread share.
 #[derive(Clone, Default)]
-struct Knobs {
+pub(super) struct Knobs {
     stop: Arc<AtomicBool>,
     stuck: Arc<AtomicBool>,
     /// Whether backends answer ARP, each with its own link-layer address.
     answers: Arc<AtomicBool>,
     seen: Arc<Mutex<Seen>>,
+    /// Flows that the worker shall track from now on.
+    pub(super) flows: Arc<Mutex<Vec<(Ipv4Key, FlowHash, Flow)>>>,
 }
 
 fn work(
     knobs: &Knobs,
     mut reader: Reader<Tables>,
     mut mailbox: Mailbox,
-    _counters: &WorkerCounters<DropReason>,
+    mut counters: WorkerCounters<DropReason>,
 ) {
+    let mut conntrack = Conntrack::on_heap(1_024, 1_024);
     while !knobs.stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(1));
         if knobs.stuck.load(Ordering::Relaxed) {
@@ -98,6 +103,15 @@ fn work(
                 seen.generations.push((Instant::now(), generation));
             }
         }
+        for (key, hash, flow) in knobs.flows.lock().unwrap().drain(..) {
+            let table = &mut conntrack.ipv4;
+            table.insert(key, table.candidates(hash), flow, Tick(1)).unwrap();
+            counters.open_flow(flow.backend.id);
+        }
+        if let Some(job) = mailbox.job() {
+            job.advance::<_, _, NoPrefetch>(&mut conntrack, Tick(1), 64, &mut counters);
+        }
+        mailbox.give_back_finished();
         while let Some(frame) = mailbox.next_outgoing() {
             if let Some(answer) = arp_answer(&frame)
                 && knobs.answers.load(Ordering::Relaxed)
@@ -123,9 +137,9 @@ pub(super) fn arp_answer(frame: &Frame) -> Option<Frame> {
 }
 
 /// An appliance that runs, but for packets.
-struct Appliance {
+pub(super) struct Appliance {
     directory: TempDir,
-    knobs: Knobs,
+    pub(super) knobs: Knobs,
     panics: Arc<AtomicBool>,
     metrics: SocketAddr,
     stopper: Stopper,
@@ -134,7 +148,7 @@ struct Appliance {
 }
 
 impl Appliance {
-    fn start(backends: &[Backend], more: &str) -> Self {
+    pub(super) fn start(backends: &[Backend], more: &str) -> Self {
         Self::start_with(backends, more, |_| {})
     }
 
@@ -180,7 +194,7 @@ impl Appliance {
         adjust(&mut management);
         let worker = std::thread::spawn({
             let (knobs, reader) = (knobs.clone(), readers.remove(0));
-            move || work(&knobs, reader, own, &counters)
+            move || work(&knobs, reader, own, counters)
         });
         Self {
             directory,
@@ -193,15 +207,15 @@ impl Appliance {
         }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(super) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    fn write(&self, text: &str) {
+    pub(super) fn write(&self, text: &str) {
         std::fs::write(self.path("lodestone.toml"), text).unwrap();
     }
 
-    fn call(&self, method: &str, params: Value) -> Value {
+    pub(super) fn call(&self, method: &str, params: Value) -> Value {
         let mut stream = UnixStream::connect(self.path("admin.sock")).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": method});
@@ -214,7 +228,7 @@ impl Appliance {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    fn ask(&self, method: &str) -> Value {
+    pub(super) fn ask(&self, method: &str) -> Value {
         self.call(method, Value::Null)["result"].take()
     }
 
@@ -229,7 +243,7 @@ impl Appliance {
     }
 
     /// Does it whatever is lost.
-    fn backend(&self, verb: &str, name: &str) -> Value {
+    pub(super) fn backend(&self, verb: &str, name: &str) -> Value {
         self.call(&format!("backend.{verb}"), json!({"backend": name, "force": true}))
     }
 
@@ -237,7 +251,7 @@ impl Appliance {
         self.knobs.seen.lock().unwrap().resolved
     }
 
-    fn wait_until(&self, what: &str, limit: Duration, is_so: impl Fn(&Self) -> bool) {
+    pub(super) fn wait_until(&self, what: &str, limit: Duration, is_so: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         while !is_so(self) {
             assert!(start.elapsed() < limit, "not {what} within {limit:?}");
@@ -260,16 +274,16 @@ impl Drop for Appliance {
     }
 }
 
-fn file(backends: &[Backend], more: &str) -> String {
+pub(super) fn file(backends: &[Backend], more: &str) -> String {
     text(&[pool("web", more, backends), service("site", &["web"], "10.0.0.100")])
 }
 
-fn two() -> [Backend; 2] {
+pub(super) fn two() -> [Backend; 2] {
     [backend(1, 1), backend(2, 3)]
 }
 
 /// Loose, since tests share cores; the daemon's own limits are far below.
-const SOON: Duration = Duration::from_secs(10);
+pub(super) const SOON: Duration = Duration::from_secs(10);
 
 #[test]
 fn every_show_verb_tells_what_is() {
