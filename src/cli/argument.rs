@@ -3,8 +3,6 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use ipnet::IpNet;
-
 use crate::control::protocol::params::{NewBackend, NewVip};
 use crate::control::protocol::reply::{AdminState, Family, Protocol};
 
@@ -35,14 +33,6 @@ pub(super) fn admin_state(text: &str) -> Result<AdminState, String> {
 
 fn word<T: serde::de::DeserializeOwned>(text: &str, words: &[&str]) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|_| format!("write one of {}", words.join(", ")))
-}
-
-/// An address, or a network by its prefix.
-pub(super) fn network(text: &str) -> Result<IpNet, String> {
-    let address = || text.parse::<std::net::IpAddr>().ok().map(IpNet::from);
-    text.parse::<IpNet>().ok().or_else(address).map(|network| network.trunc()).ok_or_else(|| {
-        "write an address or a network, as in 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32".to_owned()
-    })
 }
 
 /// `NAME=ADDRESS[,KEY=VALUE…]`
@@ -146,9 +136,6 @@ mod tests {
         assert_eq!(protocol("UDP").unwrap_err(), "write one of tcp, udp");
         assert_eq!(admin_state("draining"), Ok(AdminState::Draining));
         assert_eq!(family("ipv6"), Ok(Family::Ipv6));
-        assert_eq!(network("192.0.2.7").unwrap().to_string(), "192.0.2.7/32");
-        assert_eq!(network("192.0.2.7/24").unwrap().to_string(), "192.0.2.0/24");
-        assert!(network("example").is_err());
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         for wrong in ["", "x", "0", "-1", "nan", "1e9"] {
             assert!(seconds(wrong).is_err(), "{wrong}");

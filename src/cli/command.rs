@@ -8,7 +8,7 @@ use clap::{Parser, Subcommand};
 
 use super::argument::{VipArgument, new_backend, seconds};
 use super::{color, completions};
-use crate::control::protocol::params::NewBackend;
+use crate::control::protocol::params::{NewBackend, parse_network};
 use crate::control::protocol::reply::{AdminState, Family, Protocol};
 use crate::control::protocol::{BackendName, DEFAULT_SOCKET};
 
@@ -344,7 +344,7 @@ pub struct Filter {
     #[arg(long, value_parser = super::argument::family)]
     pub family: Option<Family>,
     /// Those from this address or network.
-    #[arg(long, value_name = "ADDRESS[/LENGTH]", value_parser = super::argument::network)]
+    #[arg(long, value_name = "ADDRESS[/LENGTH]", value_parser = parse_network)]
     pub client: Option<ipnet::IpNet>,
     /// Those on this backend.
     #[arg(long, value_name = "POOL/NAME")]

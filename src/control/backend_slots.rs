@@ -52,6 +52,12 @@ impl BackendSlots {
         Some(BackendRef { id, epoch: self.epoch(id) })
     }
 
+    /// Whose slot it is.
+    #[must_use]
+    pub fn tenant(&self, id: BackendId) -> Option<&BackendKey> {
+        self.ids.key(id.0)
+    }
+
     /// The epoch of a slot.
     #[must_use]
     pub fn epoch(&self, id: BackendId) -> BackendEpoch {
@@ -145,6 +151,7 @@ mod tests {
         slots.change(&members([1]), &[], Generation(2)).unwrap();
         assert_eq!(slots.find(&member(2)), Some(second));
         assert_eq!(slots.find(&member(1)), None);
+        assert_eq!((slots.tenant(BackendId(0)), slots.tenant(second.id)), (None, Some(&member(2))));
 
         let refused = slots.change(&members([2]), &members([3]), Generation(3));
         assert!(refused.unwrap_err().to_string().starts_with("all 2 backend slots"));

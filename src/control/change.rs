@@ -67,7 +67,8 @@ impl Management {
             let totals = self.service_totals(*service);
             self.service_baselines.begin(*service, totals);
         }
-        if applied.tables {
+        // Tables hold which addresses ports answer for, too.
+        if applied.tables || applied.addresses {
             self.mark_changed();
         }
         let config = self.state.config();

@@ -15,7 +15,7 @@ use super::protocol::{ErrorCode, RequestError};
 use super::route::route;
 use super::show::{count, ports, ratio};
 use super::state::State;
-use crate::config::{self, BackendKey};
+use crate::config;
 use crate::conntrack::EntryState;
 use crate::forward::explain::{self, EntryOutcome, Explanation, Level1Slot, Level2Slot};
 use crate::forward::{Leaves, Tables};
@@ -133,17 +133,11 @@ impl<'a> Teller<'a> {
     }
 
     fn backend(&self, id: BackendId) -> Option<(&'a config::Pool, &'a config::Backend)> {
-        self.state.config().pools.iter().find_map(|pool| {
-            let backend = pool.backends.iter().find(|backend| {
-                let slot = self.state.slots().find(&BackendKey::new(pool, backend));
-                slot.is_some_and(|slot| slot.id == id)
-            })?;
-            Some((pool, backend))
-        })
+        self.state.configured(self.state.slots().tenant(id)?)
     }
 
     fn name(&self, id: BackendId) -> Option<String> {
-        self.backend(id).map(|(pool, backend)| format!("{}/{}", pool.name, backend.name))
+        self.state.name_of(self.state.slots().tenant(id)?)
     }
 
     fn pool(&self, id: PoolId) -> &'a str {

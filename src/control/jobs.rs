@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::admin::{PeerCredentials, Role};
 use super::explain::TrackedFlow;
 use super::ports::WorkerRemote;
 use super::protocol::params::ExplainParams;
-use super::protocol::{ErrorCode, Reply, RequestError};
+use super::protocol::{ErrorCode, Reply, Request, RequestError};
 use crate::packet::FlowKey;
 use crate::worker::job::{Filter, FinishedJob, FlowEntry, FlowKeyAndHash, Job, Task};
 
-/// A worker that takes longer for one span does not poll: a span is a few thousand bursts.
+/// A worker that gives no job back for longer does not poll: a span is a few thousand bursts.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Questions that wait at a time.
@@ -35,7 +36,15 @@ pub(super) enum Question {
     /// Which flows match? At most `limit` of them; all are counted.
     List { filter: Filter, limit: usize },
     /// Forget the flows that match.
-    Flush { filter: Filter },
+    Flush { filter: Filter, asker: Box<Asker> },
+}
+
+/// Who asked for a change that workers make, to be written down when its outcome is known.
+#[derive(Debug)]
+pub(super) struct Asker {
+    pub request: Request,
+    pub role: Role,
+    pub peer: PeerCredentials,
 }
 
 /// A question with what was found.
@@ -45,12 +54,14 @@ pub(super) struct Answered {
     pub answer: Answer,
     /// By worker: its flows.
     pub flows: Vec<(u16, FlowEntry)>,
-    /// Flows that matched.
+    /// Flows that matched, as far as workers told.
     pub matched: u64,
     /// Buckets that were walked.
     pub buckets: u64,
     /// Workers that did not answer in time.
     pub silent: Vec<u16>,
+    /// Whether who asked left before all workers were through.
+    pub is_left: bool,
 }
 
 impl Answered {
@@ -73,6 +84,9 @@ impl Answered {
 pub(super) struct Jobs {
     next: u64,
     waiting: Vec<Waiting>,
+    /// By place of the worker: when it gave a job back last. Jobs take turns in a worker, so one
+    /// that gives others back is not silent.
+    progress: Vec<Duration>,
 }
 
 #[derive(Debug)]
@@ -88,6 +102,19 @@ struct Waiting {
 struct Share {
     step: Step,
     since: Duration,
+    /// Flows that matched so far.
+    matched: u64,
+    /// Buckets that were walked so far.
+    buckets: u64,
+    /// Those of them that were walked to list, before the rest was only counted.
+    listed_buckets: u64,
+}
+
+impl Share {
+    fn new(job: Job, since: Duration) -> Self {
+        let step = Step::Ready(Some(job));
+        Self { step, since, matched: 0, buckets: 0, listed_buckets: 0 }
+    }
 }
 
 /// How far a worker is.
@@ -107,20 +134,26 @@ impl Jobs {
         self.waiting.is_empty()
     }
 
-    /// Takes a question for `workers` workers.
-    pub fn ask(&mut self, question: Question, answer: Answer, workers: usize, now: Duration) {
-        if self.waiting.len() >= QUESTION_CAP {
-            // Who asked may have gone.
-            let _ = answer.send(Err(RequestError::new(
-                ErrorCode::TOO_MANY_CONNECTIONS,
-                format!("{QUESTION_CAP} questions wait for the workers; ask again in a second"),
-            )));
-            return;
+    /// Whether another question may wait.
+    ///
+    /// # Errors
+    /// Too many do.
+    pub fn check_room(&self) -> Result<(), RequestError> {
+        if self.waiting.len() < QUESTION_CAP {
+            return Ok(());
         }
+        Err(RequestError::new(
+            ErrorCode::TOO_MANY_CONNECTIONS,
+            format!("{QUESTION_CAP} questions wait for the workers; ask again in a second"),
+        ))
+    }
+
+    /// Takes a question for `workers` workers. There must be room.
+    pub fn ask(&mut self, question: Question, answer: Answer, workers: usize, now: Duration) {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
-        let share =
-            |_| Share { step: Step::Ready(Some(first_job(id, &question, false))), since: now };
+        self.progress.resize(workers, Duration::ZERO);
+        let share = |_| Share::new(first_job(id, &question, false), now);
         let shares = (0..workers).map(share).collect();
         let found = Answered {
             question,
@@ -129,6 +162,7 @@ impl Jobs {
             matched: 0,
             buckets: 0,
             silent: Vec::new(),
+            is_left: false,
         };
         self.waiting.push(Waiting { id, found, shares });
     }
@@ -137,8 +171,12 @@ impl Jobs {
     pub fn tick(&mut self, workers: &mut [WorkerRemote], now: Duration) -> Vec<Answered> {
         for (place, worker) in workers.iter_mut().enumerate() {
             while let Some(finished) = worker.mailbox.next_finished() {
+                if let Some(progress) = self.progress.get_mut(place) {
+                    *progress = now;
+                }
                 self.take(place, worker.id.0, finished, now);
             }
+            let progress = self.progress.get(place).copied().unwrap_or_default();
             for waiting in &mut self.waiting {
                 let Some(share) = waiting.shares.get_mut(place) else { continue };
                 if let Step::Ready(job) = &mut share.step
@@ -149,18 +187,26 @@ impl Jobs {
                         Err(back) => *job = Some(back),
                     }
                 }
-                if !matches!(share.step, Step::Done) && now.saturating_sub(share.since) >= PATIENCE
-                {
+                let quiet = now.saturating_sub(share.since.max(progress));
+                if !matches!(share.step, Step::Done) && quiet >= PATIENCE {
                     share.step = Step::Done;
                     waiting.found.silent.push(worker.id.0);
                 }
             }
         }
-        let is_through = |waiting: &mut Waiting| {
-            waiting.shares.iter().all(|share| matches!(share.step, Step::Done))
-                || waiting.found.answer.is_closed()
+        let is_through =
+            |waiting: &Waiting| waiting.shares.iter().all(|share| matches!(share.step, Step::Done));
+        let is_over =
+            |waiting: &mut Waiting| is_through(waiting) || waiting.found.answer.is_closed();
+        let summed = |mut waiting: Waiting| {
+            waiting.found.is_left = !is_through(&waiting);
+            for share in &waiting.shares {
+                waiting.found.matched += share.matched;
+                waiting.found.buckets += share.buckets;
+            }
+            waiting.found
         };
-        self.waiting.extract_if(.., is_through).map(|waiting| waiting.found).collect()
+        self.waiting.extract_if(.., is_over).map(summed).collect()
     }
 
     fn take(&mut self, place: usize, worker: u16, finished: FinishedJob, now: Duration) {
@@ -174,6 +220,8 @@ impl Jobs {
             return;
         }
         share.since = now;
+        share.matched = finished.matched();
+        share.buckets = share.listed_buckets + finished.visited();
         let found = &mut waiting.found;
         let limit = match found.question {
             Question::List { limit, .. } => limit,
@@ -187,11 +235,10 @@ impl Jobs {
         if is_listing && found.flows.len() >= limit && !finished.is_complete() {
             // Enough is listed: the rest, and what was listed, is counted.
             let count = first_job(id, &found.question, true);
-            found.buckets += finished.visited();
+            share.matched = 0;
+            share.listed_buckets = share.buckets;
             share.step = Step::Ready(Some(count));
         } else if finished.is_complete() {
-            found.matched += finished.matched();
-            found.buckets += finished.visited();
             share.step = Step::Done;
         } else {
             share.step = Step::Ready(finished.resume());
@@ -204,7 +251,7 @@ fn first_job(id: u64, question: &Question, count: bool) -> Job {
         Question::Explain { job, .. } => Job::find(id, *job),
         Question::List { filter, .. } if count => Job::count(id, *filter),
         Question::List { filter, .. } => Job::list(id, *filter, LIST_MEMORY),
-        Question::Flush { filter } => Job::flush(id, *filter),
+        Question::Flush { filter, .. } => Job::flush(id, *filter),
     }
 }
 

@@ -17,6 +17,7 @@ use super::adoption::Adoption;
 use super::alarms::Alarms;
 use super::compile::Compiler;
 use super::events::{EventKind, EventLog, Severity};
+use super::jobs::Asker;
 use super::links::NeighbourLinks;
 use super::metrics::{self, SlotShares, Tally};
 use super::ports::{Ports, WorkerRemote};
@@ -336,9 +337,8 @@ impl Management {
         }
         match &request {
             Request::ConntrackFlush(params) => {
-                // What becomes of it is known later; it is asked for now.
-                self.record_change(&request, role, peer, &Ok((true, Vec::new())));
-                return self.ask_flush(params, reply);
+                let params = params.clone();
+                return self.ask_flush(&params, Asker { request, role, peer }, reply);
             }
             Request::ConfigSave(params) => {
                 let saved = self.save_config(params.force);

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::admin::{PeerCredentials, Role};
 use super::audit::Audit;
 use super::events::{Draft, EventKind, HealthChange, Severity, Votes};
+use super::jobs::Asker;
 use super::management::Management;
 use super::metrics::Outcome;
 use super::protocol::{Request, RequestError};
@@ -53,10 +54,29 @@ impl Management {
         if matches!(request, Request::Reload(_)) {
             self.record_reload(outcome);
         } else if let Ok((true, _)) = outcome {
-            let subject = request.subject().unwrap_or_else(|| "appliance".to_owned());
-            let message = format!("{method} by user id {}", peer.uid);
-            self.record(Draft::new(EventKind::AdminChanged, Severity::Info, subject, message));
+            self.record_admin_change(request, peer);
         }
+    }
+
+    /// Takes what became of a flush. One that ended early has forgotten some flows all the same.
+    pub(super) fn record_flush(
+        &mut self,
+        asker: &Asker,
+        removed: u64,
+        outcome: &Result<(), RequestError>,
+    ) {
+        let Asker { request, role, peer } = asker;
+        let changed = outcome.clone().map(|()| (removed > 0, Vec::new()));
+        self.record_change(request, *role, *peer, &changed);
+        if outcome.is_err() && removed > 0 {
+            self.record_admin_change(request, *peer);
+        }
+    }
+
+    fn record_admin_change(&mut self, request: &Request, peer: PeerCredentials) {
+        let subject = request.subject().unwrap_or_else(|| "appliance".to_owned());
+        let message = format!("{} by user id {}", request.method(), peer.uid);
+        self.record(Draft::new(EventKind::AdminChanged, Severity::Info, subject, message));
     }
 
     /// Takes what became of a reload, whoever wanted it.
@@ -92,7 +112,7 @@ impl Management {
         damping: &Damping,
     ) {
         // It may be gone since the probe began.
-        let Some(name) = self.backend_name(key) else { return };
+        let Some(name) = self.state.name_of(key) else { return };
         let change = HealthChange {
             from: show::health(transition.from),
             to: show::health(transition.to),
@@ -125,17 +145,6 @@ impl Management {
         for draft in self.raised.update(alarms) {
             self.record(draft);
         }
-    }
-
-    /// A backend's name, as `pool/name`.
-    fn backend_name(&self, key: &BackendKey) -> Option<String> {
-        let pool = self.state.config().pools.iter().find(|pool| pool.name == key.pool)?;
-        let is_it = |virtual_network: &Option<String>, address| {
-            *virtual_network == key.virtual_network && address == key.address
-        };
-        let mut backends = pool.backends.iter();
-        let backend = backends.find(|one| is_it(&one.virtual_network, one.address))?;
-        Some(format!("{}/{}", pool.name, backend.name))
     }
 }
 

@@ -13,23 +13,23 @@ use std::hash::Hash;
 #[derive(Clone, Debug)]
 pub struct StableIds<K, R> {
     in_use: HashMap<K, u16>,
+    /// By number: whose it is.
+    keys: Vec<Option<K>>,
     /// Oldest first, but for those that were looked at and have to rest on.
     resting: VecDeque<(u16, R)>,
     free: VecDeque<u16>,
-    /// Numbers below this were given out at some time.
-    count: usize,
     limit: usize,
 }
 
-impl<K: Eq + Hash, R> StableIds<K, R> {
+impl<K: Clone + Eq + Hash, R> StableIds<K, R> {
     /// The numbers below `limit` (at most 65,536 of them).
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
             in_use: HashMap::new(),
+            keys: Vec::new(),
             resting: VecDeque::new(),
             free: VecDeque::new(),
-            count: 0,
             limit: limit.min(usize::from(u16::MAX) + 1),
         }
     }
@@ -44,16 +44,16 @@ impl<K: Eq + Hash, R> StableIds<K, R> {
         self.in_use.get(key).copied()
     }
 
-    /// Whose number it is. It looks at all of them.
+    /// Whose number it is.
     #[must_use]
     pub fn key(&self, number: u16) -> Option<&K> {
-        self.in_use.iter().find(|(_, own)| **own == number).map(|(key, _)| key)
+        self.keys.get(usize::from(number))?.as_ref()
     }
 
     /// The length of an array by number: one more than the largest that was ever given out.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.count
+        self.keys.len()
     }
 
     /// How many numbers there are in all.
@@ -65,7 +65,7 @@ impl<K: Eq + Hash, R> StableIds<K, R> {
     /// How many [`Self::join`]s would get a number now.
     #[must_use]
     pub fn available(&self) -> usize {
-        self.free.len() + (self.limit - self.count)
+        self.free.len() + (self.limit - self.count())
     }
 
     /// How many numbers rest.
@@ -81,10 +81,11 @@ impl<K: Eq + Hash, R> StableIds<K, R> {
             return Some(id);
         }
         let id = self.free.pop_front().or_else(|| {
-            let fresh = (self.count < self.limit).then(|| u16::try_from(self.count).ok())??;
-            self.count += 1;
+            let fresh = u16::try_from(self.count()).ok()?;
+            (self.count() < self.limit).then(|| self.keys.push(None))?;
             Some(fresh)
         })?;
+        self.put(id, Some(key.clone()));
         self.in_use.insert(key, id);
         Some(id)
     }
@@ -96,8 +97,15 @@ impl<K: Eq + Hash, R> StableIds<K, R> {
         Q: Eq + Hash + ?Sized,
     {
         let id = self.in_use.remove(key)?;
+        self.put(id, None);
         self.resting.push_back((id, since));
         Some(id)
+    }
+
+    fn put(&mut self, number: u16, key: Option<K>) {
+        if let Some(place) = self.keys.get_mut(usize::from(number)) {
+            *place = key;
+        }
     }
 
     /// Looks at up to `at_most` resting numbers, and frees those that `is_rested` says have rested
@@ -125,10 +133,12 @@ mod tests {
         assert_eq!((ids.join("c"), ids.available()), (None, 0));
         assert_eq!((ids.leave("a", 1), ids.leave("a", 1)), (Some(0), None));
         assert_eq!((ids.find("a"), ids.join("c")), (None, None));
+        assert_eq!((ids.key(0), ids.key(1), ids.key(2)), (None, Some(&"b"), None));
         ids.settle(8, |_, &since| since > 1);
         assert_eq!((ids.resting_count(), ids.join("c")), (1, None));
         ids.settle(8, |id, &since| id == 0 && since == 1);
         assert_eq!((ids.available(), ids.join("c"), ids.count()), (1, Some(0), 2));
+        assert_eq!(ids.key(0), Some(&"c"));
     }
 
     #[test]

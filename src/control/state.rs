@@ -153,6 +153,22 @@ impl State {
         Some(BackendKey::new(pool, backend))
     }
 
+    /// What the configuration says of a backend, and of its pool.
+    #[must_use]
+    pub fn configured(&self, key: &BackendKey) -> Option<(&config::Pool, &config::Backend)> {
+        let pool = self.config.pools.iter().find(|pool| pool.name == key.pool)?;
+        let is_it = |backend: &&config::Backend| {
+            backend.virtual_network == key.virtual_network && backend.address == key.address
+        };
+        Some((pool, pool.backends.iter().find(is_it)?))
+    }
+
+    /// What people call a backend: `pool/name`.
+    #[must_use]
+    pub fn name_of(&self, key: &BackendKey) -> Option<String> {
+        self.configured(key).map(|(pool, backend)| format!("{}/{}", pool.name, backend.name))
+    }
+
     /// What the operator wants of a backend: the stricter of its own state and its pool's.
     #[must_use]
     pub fn admin(&self, key: &BackendKey) -> AdminState {

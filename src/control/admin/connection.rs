@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::{ReadHalf, WriteHalf};
 use tokio::sync::{Semaphore, mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::activity::{Activity, Ledger};
 use super::asked::{self, Asked};
@@ -33,6 +33,13 @@ pub(super) const SUBSCRIPTION_CAP: usize = 64;
 /// Answers of a socket that are being made at a time. They may be large, and one that is made lies
 /// in memory until its connection gets to write it.
 const ANSWER_CAP: usize = 8;
+
+/// Questions of a socket that wait for the workers at a time: apart from the other answers, which
+/// are there at once.
+const QUESTION_CAP: usize = 8;
+
+/// How often it is looked whether a client that waits for its answer is still there.
+const PRESENCE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The most bytes of a socket's answers that clients may leave untaken.
 pub(super) const HELD_CAP: usize = 64 << 20;
@@ -64,6 +71,7 @@ pub(super) struct Shared {
     pub(super) limits: Limits,
     pub(super) ledger: Ledger,
     answers: Semaphore,
+    questions: Semaphore,
     subscriptions: Arc<Semaphore>,
 }
 
@@ -85,6 +93,7 @@ impl Shared {
             limits,
             ledger: Ledger::new(HELD_CAP),
             answers: Semaphore::new(ANSWER_CAP),
+            questions: Semaphore::new(QUESTION_CAP),
             subscriptions: Arc::new(Semaphore::new(SUBSCRIPTION_CAP)),
         }
     }
@@ -118,11 +127,13 @@ impl Connection<'_> {
     async fn serve(mut self) {
         loop {
             let goes_on = match self.step().await {
-                Step::Read(Ok(Line::Whole)) => {
-                    let answer = self.answer().await;
-                    self.lines.done();
-                    self.send(&answer).await
-                }
+                Step::Read(Ok(Line::Whole)) => match self.answer().await {
+                    Some(answer) => {
+                        self.lines.done();
+                        self.send(&answer).await
+                    }
+                    None => false,
+                },
                 Step::Read(Ok(Line::TooLong)) => {
                     self.send(&response_line::<()>(None, &Err(too_long()))).await;
                     false
@@ -200,35 +211,58 @@ impl Connection<'_> {
         self.activity.peer
     }
 
-    /// The answer to the line that was read: always exactly one line.
-    async fn answer(&mut self) -> String {
+    /// The answer to the line that was read: exactly one line, unless the client left meanwhile.
+    async fn answer(&mut self) -> Option<String> {
         let (id, asked) = match asked::read(self.lines.line()) {
             Ok(read) => read,
-            Err(Refusal { id, error }) => return response_line::<()>(id.as_ref(), &Err(error)),
+            Err(Refusal { id, error }) => {
+                return Some(response_line::<()>(id.as_ref(), &Err(error)));
+            }
         };
-        match asked {
-            Asked::Subscribe(params) => response_line(Some(&id), &self.subscribe(params)),
-            Asked::Control(request) if request.is_change() => {
-                response_line(Some(&id), &self.change(request).await)
-            }
+        let outcome = match asked {
+            Asked::Subscribe(params) => self.subscribe(params),
+            Asked::Control(request) if request.is_change() => self.change(request).await?,
             Asked::Control(request) => {
+                let turns = match request {
+                    Request::ShowFlows(_) | Request::ExplainFlow(_) => &self.shared.questions,
+                    _ => &self.shared.answers,
+                };
                 // Never closed. A permit is held until the answer is text.
-                let _permit = self.shared.answers.acquire().await;
-                response_line(Some(&id), &self.ask(request).await)
+                let _permit = turns.acquire().await;
+                return Some(response_line(Some(&id), &self.ask(request).await?));
             }
-        }
+        };
+        Some(response_line(Some(&id), &outcome))
     }
 
-    async fn ask(&self, request: Request) -> Result<Reply, RequestError> {
+    /// What the control loop says; `None` if the client left before. What was asked for is then
+    /// given up as far as it can be: the control loop sees that nobody waits.
+    async fn ask(&self, request: Request) -> Option<Result<Reply, RequestError>> {
         let (reply, outcome) = oneshot::channel();
         let command = Command { request, role: self.shared.role, peer: self.peer(), reply };
-        match self.shared.commands.send(command).await {
-            Ok(()) => outcome.await.unwrap_or_else(|_| Err(RequestError::control_loop_gone())),
-            Err(_) => Err(RequestError::control_loop_gone()),
+        if self.shared.commands.send(command).await.is_err() {
+            return Some(Err(RequestError::control_loop_gone()));
+        }
+        tokio::select! {
+            biased;
+            outcome = outcome => {
+                Some(outcome.unwrap_or_else(|_| Err(RequestError::control_loop_gone())))
+            }
+            () = self.client_left() => None,
         }
     }
 
-    async fn change(&self, request: Request) -> Result<Reply, RequestError> {
+    /// Ends when the client has closed its end. One that only says that it will ask no more
+    /// (`shutdown` of its writing side) still reads, and has not left.
+    async fn client_left(&self) {
+        while let Ok(ready) = self.write_half.ready(Interest::WRITABLE).await
+            && !ready.is_write_closed()
+        {
+            sleep(PRESENCE_INTERVAL).await;
+        }
+    }
+
+    async fn change(&self, request: Request) -> Option<Result<Reply, RequestError>> {
         match self.shared.role {
             Role::Full => self.ask(request).await,
             Role::ReadOnly => {
@@ -242,7 +276,7 @@ impl Connection<'_> {
                     ),
                 );
                 Audit::new(self.peer(), Role::ReadOnly, &request, Err(&refusal)).log();
-                Err(refusal)
+                Some(Err(refusal))
             }
         }
     }

@@ -213,7 +213,7 @@ pub struct FlowFilter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub family: Option<Family>,
     /// Those from this address or network.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "network", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub client: Option<IpNet>,
     /// Those on this backend.
@@ -323,18 +323,30 @@ impl Change {
     /// # Errors
     /// The request is none.
     pub fn new(request: Request) -> Result<Self, RequestError> {
-        let object = request.method().split_once('.').map_or("", |(object, _)| object);
-        if request.is_change() && matches!(object, "service" | "pool" | "backend") {
-            return Ok(Self(Box::new(request)));
+        Self::check(request.method())?;
+        if !request.is_change() {
+            return Err(Self::refusal(request.method()));
         }
-        Err(RequestError::new(
+        Ok(Self(Box::new(request)))
+    }
+
+    /// Whether a method can be one of several, by its name alone: what is refused is not read, so
+    /// that `apply` within `apply` goes no deeper.
+    fn check(method: &str) -> Result<(), RequestError> {
+        match method.split_once('.') {
+            Some(("service" | "pool" | "backend", _)) => Ok(()),
+            _ => Err(Self::refusal(method)),
+        }
+    }
+
+    fn refusal(method: &str) -> RequestError {
+        RequestError::new(
             ErrorCode::INVALID_PARAMS,
             format!(
-                "{} cannot be one of several changes; only methods of service, pool and backend \
-                 that change something can",
-                request.method()
+                "{method} cannot be one of several changes; only methods of service, pool and \
+                 backend that change something can"
             ),
-        ))
+        )
     }
 
     /// The request that it is.
@@ -363,7 +375,8 @@ impl<'de> Deserialize<'de> for Change {
             params: Option<Box<serde_json::value::RawValue>>,
         }
         let written = Written::deserialize(deserializer)?;
-        Request::read(&written.method, written.params.as_deref())
+        Self::check(&written.method)
+            .and_then(|()| Request::read(&written.method, written.params.as_deref()))
             .and_then(Self::new)
             .map_err(|error| serde::de::Error::custom(error.message))
     }
@@ -385,6 +398,23 @@ impl JsonSchema for Change {
             "required": ["method"],
         })
     }
+}
+
+/// An address, or a network by its prefix.
+fn network<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<IpNet>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+    parse_network(&text).map(Some).map_err(serde::de::Error::custom)
+}
+
+/// An address, or a network by its prefix. Bits behind the prefix are ignored.
+///
+/// # Errors
+/// It is neither; says what to write.
+pub fn parse_network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    text.parse::<IpNet>().ok().or_else(address).map(|network| network.trunc()).ok_or_else(|| {
+        "write an address or a network, as in 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32".to_owned()
+    })
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::params::{BackendParams, ForceParams, NoParams};
+use super::params::{BackendParams, FlowFilter, ForceParams, NoParams};
 use super::reply::ChangeReply;
 use super::*;
 
@@ -106,7 +106,9 @@ fn only_changes_can_be_among_several() {
         ("status", "cannot be one of several"),
         ("reload", "cannot be one of several"),
         ("conntrack.flush", "cannot be one of several"),
-        ("apply", "missing field"),
+        ("apply", "cannot be one of several"),
+        ("service", "cannot be one of several"),
+        ("backend.", "no method"),
         ("backend.frob", "no method"),
         ("backend.drain", "backend"),
     ] {
@@ -114,6 +116,36 @@ fn only_changes_can_be_among_several() {
         assert_eq!(code, -32602, "{method}: {message}");
         assert!(message.contains(word), "{method}: {message}");
     }
+}
+
+// As deep as a line is long: what is read must not depend on how deep it is.
+#[test]
+fn changes_within_changes_are_refused_however_deep() {
+    let opening = r#"{"method":"apply","params":{"changes":["#;
+    let depth = super::REQUEST_CAP / (opening.len() + "]}}".len()) - 1;
+    let nested = opening.repeat(depth) + &"]}}".repeat(depth);
+    let line = nested.replacen('{', r#"{"jsonrpc":"2.0","id":1,"#, 1);
+    assert!(line.len() > super::REQUEST_CAP / 2 && line.len() <= super::REQUEST_CAP);
+    let (code, _, message) = refusal(&line);
+    assert_eq!(code, -32602, "{message}");
+    assert!(message.contains("apply cannot be one of several"), "{message}");
+}
+
+#[test]
+fn a_client_is_an_address_or_a_network() {
+    for (written, read) in [
+        ("192.0.2.7", "192.0.2.7/32"),
+        ("192.0.2.7/24", "192.0.2.0/24"),
+        ("2001:db8::1", "2001:db8::1/128"),
+    ] {
+        assert_eq!(params::parse_network(written).unwrap().to_string(), read);
+        let filter: FlowFilter = serde_json::from_value(json!({"client": written})).unwrap();
+        assert_eq!(filter.client.unwrap().to_string(), read);
+    }
+    let filter: FlowFilter = serde_json::from_value(json!({"client": null})).unwrap();
+    assert_eq!(filter.client, None);
+    let error = serde_json::from_value::<FlowFilter>(json!({"client": "example"})).unwrap_err();
+    assert!(error.to_string().contains("write an address or a network"), "{error}");
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! `show backends`, `show health` and `show drains`.
 
-use std::collections::HashMap;
-
-use super::{configured, health, milliseconds, ratio};
+use super::{configured, health, milliseconds};
 use crate::config::{self, BackendKey};
 use crate::control::compile::Links as _;
 use crate::control::management::Management;
@@ -10,7 +8,6 @@ use crate::control::protocol::reply::{
     BackendHealth, BackendState, BackendsReply, DrainState, DrainsReply, HealthReply, PoolBackends,
 };
 use crate::control::route::route;
-use crate::forward::Tables;
 use crate::id::{BackendId, ServiceId};
 use crate::stats::{BackendTotals, ServiceTotals};
 
@@ -18,7 +15,6 @@ impl Management {
     pub(super) fn backends(&self) -> BackendsReply {
         let config = self.state.config();
         let now = self.now();
-        let shares = slot_shares(self.publisher.current());
         let backend_state = |pool: &config::Pool, backend: &config::Backend| {
             let key = BackendKey::new(pool, backend);
             let slot = self.state.slots().find(&key);
@@ -29,7 +25,7 @@ impl Management {
                 admin_state: configured(pool.admin_state_of(backend)),
                 health: health(self.state.health(pool, &key)),
                 weight: backend.weight,
-                share: slot.and_then(|slot| shares.get(&slot.id).copied()).unwrap_or_default(),
+                share: slot.map(|slot| self.shares.of(slot.id)).unwrap_or_default(),
                 packets: counted.packets,
                 bytes: counted.bytes,
                 new_flows: counted.new_flows,
@@ -115,18 +111,4 @@ impl Management {
         }
         DrainsReply { drains }
     }
-}
-
-/// What part of its pool's slots each backend has.
-fn slot_shares(tables: &Tables) -> HashMap<BackendId, f64> {
-    let mut shares = HashMap::new();
-    for pool in tables.pools.iter() {
-        let mut slots: HashMap<BackendId, u64> = HashMap::new();
-        for owner in pool.current.owners() {
-            *slots.entry(owner).or_default() += 1;
-        }
-        let all = pool.current.slot_count() as u64;
-        shares.extend(slots.into_iter().map(|(owner, own)| (owner, ratio(own, all))));
-    }
-    shares
 }

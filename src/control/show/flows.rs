@@ -1,10 +1,11 @@
 //! What workers track: `show flows`, `conntrack flush`, and the entries in `explain flow`.
 
+use std::collections::HashMap;
+
 use super::count;
-use crate::config::BackendKey;
 use crate::conntrack::{Ipv4Key, Ipv6Key};
 use crate::control::explain;
-use crate::control::jobs::{Answer, Answered, Question};
+use crate::control::jobs::{Answer, Answered, Asker, Question};
 use crate::control::management::Management;
 use crate::control::protocol::params::{ExplainParams, FlowFilter, FlowsParams, FlushParams};
 use crate::control::protocol::reply::{self, FlowState, FlowsReply, FlushReply};
@@ -37,18 +38,37 @@ impl Management {
         self.ask_workers(question, answer);
     }
 
-    /// Asks the workers; the answer comes later.
-    pub(in crate::control) fn ask_flush(&mut self, params: &FlushParams, answer: Answer) {
-        let question = if params.filter == FlowFilter::default() && !params.force {
-            Err(RequestError::new(
+    /// Asks the workers; the answer comes later. What becomes of it is written down when it is
+    /// known.
+    pub(in crate::control) fn ask_flush(
+        &mut self,
+        params: &FlushParams,
+        asker: Asker,
+        answer: Answer,
+    ) {
+        let filter = self.flush_filter(params).and_then(|filter| {
+            self.jobs.check_room()?;
+            Ok(filter)
+        });
+        let question = match filter {
+            Ok(filter) => Ok(Question::Flush { filter, asker: Box::new(asker) }),
+            Err(error) => {
+                self.record_flush(&asker, 0, &Err(error.clone()));
+                Err(error)
+            }
+        };
+        self.ask_workers(question, answer);
+    }
+
+    fn flush_filter(&self, params: &FlushParams) -> Result<Filter, RequestError> {
+        if params.filter == FlowFilter::default() && !params.force {
+            return Err(RequestError::new(
                 ErrorCode::REFUSED,
                 "this would forget every tracked flow; name some (client, backend, vip, protocol, \
                  family), or force it",
-            ))
-        } else {
-            self.filter(&params.filter).map(|filter| Question::Flush { filter })
-        };
-        self.ask_workers(question, answer);
+            ));
+        }
+        self.filter(&params.filter)
     }
 
     /// Asks the workers; the answer comes later.
@@ -70,7 +90,7 @@ impl Management {
     }
 
     fn ask_workers(&mut self, question: Result<Question, RequestError>, answer: Answer) {
-        match question {
+        match question.and_then(|question| self.jobs.check_room().map(|()| question)) {
             Ok(question) => {
                 let now = self.now();
                 self.jobs.ask(question, answer, self.workers.len(), now);
@@ -88,6 +108,11 @@ impl Management {
         let now = self.now();
         for answered in self.jobs.tick(&mut self.workers, now) {
             let reply = self.job_reply(&answered);
+            if let Question::Flush { asker, .. } = &answered.question {
+                let outcome = reply.as_ref().map(|_| ()).map_err(Clone::clone);
+                self.record_flush(asker, answered.matched, &outcome);
+            }
+            // Who asked may have gone.
             let _ = answered.answer.send(reply);
         }
     }
@@ -97,29 +122,29 @@ impl Management {
             let tracked = answered.tracked();
             return Ok(self.explained(params, flow, &tracked, answered.silent.clone()).into());
         }
+        let so_far = match answered.question {
+            Question::Flush { .. } => format!("; {} flows were forgotten", answered.matched),
+            _ => String::new(),
+        };
         if !answered.silent.is_empty() {
             let silent: Vec<_> =
                 answered.silent.iter().map(|worker| format!("worker {worker}")).collect();
             let message = format!(
-                "{} did not answer; look at `lodectl show workers` for one that does not poll",
+                "{} did not answer; look at `lodectl show workers` for one that does not \
+                 poll{so_far}",
                 silent.join(", ")
             );
             return Err(RequestError::new(ErrorCode::NOT_ADOPTED, message).with_data(silent));
+        }
+        if answered.is_left {
+            let message = format!("who asked left before the workers were through{so_far}");
+            return Err(RequestError::new(ErrorCode::NOT_ADOPTED, message));
         }
         Ok(match answered.question {
             Question::Flush { .. } => {
                 FlushReply { removed: answered.matched, buckets: answered.buckets }.into()
             }
-            _ => FlowsReply {
-                flows: answered
-                    .flows
-                    .iter()
-                    .map(|(worker, entry)| self.flow(*worker, entry))
-                    .collect(),
-                matched: answered.matched,
-                buckets: answered.buckets,
-            }
-            .into(),
+            _ => self.listed(answered).into(),
         })
     }
 
@@ -140,7 +165,22 @@ impl Management {
         )
     }
 
-    fn flow(&self, worker: u16, entry: &FlowEntry) -> FlowState {
+    fn listed(&self, answered: &Answered) -> FlowsReply {
+        // Many flows are on few backends.
+        let mut names = HashMap::new();
+        let mut flow = |(worker, entry): &(u16, FlowEntry)| {
+            let name =
+                names.entry(entry.backend).or_insert_with(|| self.name_of_slot(entry.backend));
+            self.flow(*worker, entry, name.clone())
+        };
+        FlowsReply {
+            flows: answered.flows.iter().map(&mut flow).collect(),
+            matched: answered.matched,
+            buckets: answered.buckets,
+        }
+    }
+
+    fn flow(&self, worker: u16, entry: &FlowEntry, backend: Option<String>) -> FlowState {
         let vip = self.state.vip_ids().vip(entry.vip);
         FlowState {
             worker,
@@ -149,7 +189,7 @@ impl Management {
             destination: vip.map(|(address, _)| address),
             destination_port: entry.destination_port,
             protocol: vip.map(|(_, protocol)| super::protocol(protocol)),
-            backend: self.name_of_slot(entry.backend),
+            backend,
             state: entry.state.name().to_owned(),
             expires_in_ms: entry.idle_expires_in_ms.into(),
         }
@@ -157,13 +197,9 @@ impl Management {
 
     /// The backend that a slot has in this epoch, as `pool/name`.
     fn name_of_slot(&self, of: BackendRef) -> Option<String> {
-        self.state.config().pools.iter().find_map(|pool| {
-            let is_it = |backend: &&crate::config::Backend| {
-                self.state.slots().find(&BackendKey::new(pool, backend)) == Some(of)
-            };
-            let backend = pool.backends.iter().find(is_it)?;
-            Some(format!("{}/{}", pool.name, backend.name))
-        })
+        let slots = self.state.slots();
+        let tenant = slots.tenant(of.id).filter(|_| slots.epoch(of.id) == of.epoch)?;
+        self.state.name_of(tenant)
     }
 
     fn filter(&self, written: &FlowFilter) -> Result<Filter, RequestError> {

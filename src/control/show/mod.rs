@@ -10,6 +10,7 @@ mod status;
 mod tables;
 mod worker;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::management::Management;
@@ -56,10 +57,9 @@ impl Management {
         reply::EventsReply { events, newest: self.events.last_number() }
     }
 
-    /// The pools of a service, in its order.
-    fn pools_of(&self, service: &config::Service) -> impl Iterator<Item = &config::Pool> {
-        let pools = &self.state.config().pools;
-        service.pools.iter().filter_map(|name| pools.iter().find(|pool| pool.name == *name))
+    /// Something of each pool, by the pool's name.
+    fn by_pool<'a, T>(&'a self, of: impl Fn(&'a config::Pool) -> T) -> HashMap<&'a str, T> {
+        self.state.config().pools.iter().map(|pool| (pool.name.as_str(), of(pool))).collect()
     }
 
     /// Backends that are up and enabled, and all.

@@ -1,5 +1,7 @@
 //! `show services` and `show pools`.
 
+use std::collections::HashMap;
+
 use super::{configured, count, milliseconds, ports, protocol, ratio};
 use crate::config::{self, BackendKey};
 use crate::control::management::Management;
@@ -12,6 +14,7 @@ use crate::steer::{self, Basis};
 impl Management {
     pub(super) fn services(&self) -> ServicesReply {
         let config = self.state.config();
+        let healthy = self.by_pool(|pool| (pool, self.healthy(pool)));
         let services = config
             .services
             .iter()
@@ -34,18 +37,19 @@ impl Management {
                         config::Affinity::ClientIpPortProto => "client-ip-port-proto".to_owned(),
                     },
                     idle_timeout_ms: milliseconds(service.idle_timeout),
-                    pools: self
-                        .pools_of(service)
+                    pools: service
+                        .pools
+                        .iter()
                         .enumerate()
-                        .map(|(place, pool)| {
-                            let (healthy, total) = self.healthy(pool);
-                            PoolState {
+                        .filter_map(|(place, name)| {
+                            let &(pool, (healthy, total)) = healthy.get(name.as_str())?;
+                            Some(PoolState {
                                 name: pool.name.clone(),
                                 healthy,
                                 total,
                                 threshold: count(pool.threshold),
                                 share: share(place),
-                            }
+                            })
                         })
                         .collect(),
                     reason: decision.reason.sentence(&names),
@@ -68,7 +72,13 @@ impl Management {
 
     pub(super) fn pools(&self) -> PoolsReply {
         let config = self.state.config();
-        let detail = |pool: &config::Pool| {
+        let mut users: HashMap<_, Vec<String>> = HashMap::new();
+        for service in &config.services {
+            for pool in &service.pools {
+                users.entry(pool.as_str()).or_default().push(service.name.clone());
+            }
+        }
+        let mut detail = |pool: &config::Pool| {
             let (healthy, total) = self.healthy(pool);
             let mut counted = BackendTotals::default();
             for backend in &pool.backends {
@@ -88,19 +98,14 @@ impl Management {
                     Basis::LastResort => "last-resort".to_owned(),
                     Basis::Nobody => "nobody".to_owned(),
                 },
-                services: config
-                    .services
-                    .iter()
-                    .filter(|service| service.pools.contains(&pool.name))
-                    .map(|service| service.name.clone())
-                    .collect(),
+                services: users.remove(pool.name.as_str()).unwrap_or_default(),
                 packets: counted.packets,
                 bytes: counted.bytes,
                 new_flows: counted.new_flows,
                 flows: counted.flows,
             }
         };
-        PoolsReply { pools: config.pools.iter().map(detail).collect() }
+        PoolsReply { pools: config.pools.iter().map(&mut detail).collect() }
     }
 }
 

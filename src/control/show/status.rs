@@ -29,6 +29,7 @@ impl Management {
             })
             .collect();
         let ports: Vec<_> = self.port_states().collect();
+        let summaries = self.by_pool(|pool| self.pool_summary(pool));
         let alarms = self.alarms().into_iter().map(|alarm| alarm.text).collect();
         StatusReply {
             name: config.appliance.name.clone(),
@@ -60,7 +61,11 @@ impl Management {
                 .iter()
                 .map(|service| ServiceSummary {
                     name: service.name.clone(),
-                    pools: self.pools_of(service).map(|pool| self.pool_summary(pool)).collect(),
+                    pools: service
+                        .pools
+                        .iter()
+                        .filter_map(|name| summaries.get(name.as_str()).cloned())
+                        .collect(),
                 })
                 .collect(),
             management: ManagementStatus {

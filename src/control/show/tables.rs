@@ -1,12 +1,10 @@
 //! `show tables`.
 
-use std::collections::HashMap;
-
 use super::{count, ratio};
 use crate::config::{self, BackendKey, Pool};
 use crate::control::management::Management;
 use crate::control::protocol::reply::{PoolTableState, ServiceTableState, TablesReply};
-use crate::forward::{Level1, PoolTable};
+use crate::forward::Level1;
 
 impl Management {
     pub(super) fn tables(&self) -> TablesReply {
@@ -28,7 +26,7 @@ impl Management {
         };
         let of_pool = |pool: &config::Pool| {
             let table = tables.pools.get(self.state.pool_id(&pool.name)?.index())?;
-            let (members, evenness) = self.evenness(pool, table);
+            let (members, evenness) = self.evenness(pool);
             Some(PoolTableState {
                 pool: pool.name.clone(),
                 slots: count(table.current.slot_count()),
@@ -48,24 +46,20 @@ impl Management {
     }
 
     /// How many backends have slots, and the worst ratio of slots to what the weight promises.
-    fn evenness(&self, pool: &Pool, table: &PoolTable) -> (u32, f64) {
-        let mut slots: HashMap<_, u64> = HashMap::new();
-        for owner in table.current.owners() {
-            *slots.entry(owner).or_default() += 1;
-        }
+    fn evenness(&self, pool: &Pool) -> (u32, f64) {
         let weights: Vec<_> = pool
             .backends
             .iter()
             .filter_map(|backend| {
                 let slot = self.state.slots().find(&BackendKey::new(pool, backend))?;
-                Some((*slots.get(&slot.id)?, u64::from(backend.weight)))
+                let share = self.shares.of(slot.id);
+                (share > 0.0).then_some((share, u64::from(backend.weight)))
             })
             .collect();
         let all: u64 = weights.iter().map(|(_, weight)| weight).sum();
-        let total = table.current.slot_count() as u64;
         let worst = weights
             .iter()
-            .map(|&(own, weight)| ratio(own, total) / ratio(weight, all).max(f64::MIN_POSITIVE))
+            .map(|&(share, weight)| share / ratio(weight, all).max(f64::MIN_POSITIVE))
             .fold(1.0, f64::min);
         (count(weights.len()), worst)
     }

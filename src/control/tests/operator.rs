@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::running::{Appliance, SOON, file, two};
-use super::*;
 use crate::conntrack::{EntryState, Flow, Ipv4Key};
 use crate::id::{BackendEpoch, BackendId, BackendRef, VipId};
 use crate::packet::{FlowHash, FlowHashKey, FlowKey};
@@ -187,6 +186,24 @@ fn drains_tell_how_many_flows_are_left() {
     assert_eq!(appliance.ask("show.drains")["drains"], json!([]));
 }
 
+// Ports answer for a VIP by the tables.
+#[test]
+fn a_vip_that_is_not_to_be_answered_for_any_more_is_published() {
+    let appliance = Appliance::start(&two(), "");
+    appliance.wait_until("served", SOON, |a| {
+        a.call("explain.flow", params(1))["result"]["vip"].is_object()
+    });
+    let before = appliance.ask("show.tables")["generation"].as_u64().unwrap();
+    let vip = r#"protocol = "tcp""#;
+    let text = text_of(&appliance);
+    assert!(text.contains(vip), "{text}");
+    let without = text.replacen(vip, &format!("{vip}\narp = false"), 1);
+    std::fs::write(appliance.path("lodestone.toml"), without).unwrap();
+    let reload = appliance.call("reload", Value::Null);
+    assert!(done(&reload)["generation"].as_u64().unwrap() > before, "{reload}");
+    assert_eq!(reload["result"]["workers_adopted"], 1);
+}
+
 // OPS-08: the client's true address is told.
 #[test]
 fn flows_are_listed_explained_and_flushed() {
@@ -219,11 +236,22 @@ fn flows_are_listed_explained_and_flushed() {
         assert_eq!(code(&appliance.call("show.flows", filter(wrong.clone()))), expected, "{wrong}");
     }
     assert_eq!(code(&appliance.call("show.flows", json!({"limit": 0}))), -32602);
+    let flushes = |a: &Appliance| {
+        let events = a.ask("show.events")["events"].clone();
+        let is_flush = |event: &&Value| {
+            event["message"].as_str().is_some_and(|text| text.starts_with("conntrack.flush"))
+        };
+        events.as_array().unwrap().iter().filter(is_flush).count()
+    };
+    assert_eq!(flushes(&appliance), 0, "what was refused changed nothing");
     let one = appliance.call("conntrack.flush", filter(json!({"client": "192.0.2.3"})));
     assert_eq!(done(&one)["removed"], 1);
+    assert_eq!(flushes(&appliance), 1);
+    let none = appliance.call("conntrack.flush", filter(json!({"client": "192.0.2.3"})));
+    assert_eq!((&done(&none)["removed"], flushes(&appliance)), (&json!(0), 1));
     let rest = appliance.call("conntrack.flush", filter(json!({"vip": "10.0.0.100"})));
     assert_eq!(done(&rest)["removed"], 4);
-    assert_eq!(matched(&appliance)["matched"], 0);
+    assert_eq!((matched(&appliance)["matched"].clone(), flushes(&appliance)), (json!(0), 2));
     let mixed = json!({"source": "::1", "source_port": 1, "destination": "10.0.0.100",
                        "destination_port": 80, "protocol": "tcp"});
     assert_eq!(code(&appliance.call("explain.flow", mixed)), -32602);

@@ -214,3 +214,40 @@ fn who_never_reads_does_not_use_up_the_connections() {
     pause(2_000);
     assert_prompt(&times(&daemon, 20));
 }
+
+// A client that is gone is no reason to go on with what it asked; one that has said all it wants to
+// say still waits for its answer.
+#[test]
+fn a_client_that_left_is_noticed_while_its_answer_is_made_and_one_that_only_listens_is_served() {
+    let (sender, mut asked) = mpsc::channel(4);
+    let daemon = Daemon::start_with(
+        |_| {},
+        |mut commands| async move {
+            while let Some(command) = commands.recv().await {
+                sender.send(command).await.unwrap();
+            }
+        },
+    );
+    for line in [RELOAD, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"show.flows\"}\n"] {
+        let mut leaves = daemon.connect();
+        leaves.write_all(line).unwrap();
+        let command = asked.blocking_recv().unwrap();
+        pause(500);
+        assert!(!command.reply.is_closed(), "it waits");
+        drop(leaves);
+        let mut looks = 0;
+        while !command.reply.is_closed() {
+            looks += 1;
+            assert!(looks < 100, "not noticed within ten seconds");
+            pause(100);
+        }
+
+        let mut listens = daemon.connect();
+        listens.write_all(line).unwrap();
+        listens.shutdown(Shutdown::Write).unwrap();
+        let command = asked.blocking_recv().unwrap();
+        pause(500);
+        command.reply.send(Ok(changed("late"))).unwrap();
+        assert_eq!(answer_from(&mut listens)["result"]["generation"], json!(7));
+    }
+}
