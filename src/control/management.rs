@@ -3,12 +3,10 @@
 //! Workers do not depend on it. If it hangs they go on with the tables they have; if it panics it
 //! is started again with its last state.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep_until;
 
@@ -16,13 +14,14 @@ use super::admin::{Command, Server};
 use super::adoption::Adoption;
 use super::alarms::Alarms;
 use super::compile::Compiler;
-use super::events::{EventKind, EventLog, Severity};
+use super::events::EventLog;
 use super::jobs::Asker;
 use super::links::NeighbourLinks;
 use super::metrics::{self, SlotShares, Tally};
 use super::ports::{Ports, WorkerRemote};
 use super::protocol::Request;
 use super::pulse::{Notice, Pulse};
+use super::restarts::{Asked, Signals};
 use super::state::{ApplyError, State};
 use super::traffic::Traffic;
 use crate::config::{self, BackendKey, Config};
@@ -80,11 +79,6 @@ pub enum ManagementError {
     /// The operating system refused a part of the runtime.
     #[error("management cannot run: {0}; check the limits of open files and threads")]
     Runtime(#[from] std::io::Error),
-    /// It panicked again and again.
-    #[error(
-        "management panicked {0} times within a minute; the daemon ends, so that it starts anew"
-    )]
-    Panics(usize),
 }
 
 /// The management core's work and all its state.
@@ -128,7 +122,6 @@ pub struct Management {
     pub(super) waits_until: Option<Duration>,
     /// Whether every worker has had tables with all VIPs.
     has_served: bool,
-    panics: Vec<Duration>,
 }
 
 /// Ends [`Management::run`] from any thread, as SIGTERM does from outside.
@@ -197,7 +190,6 @@ impl Management {
             published_at: Duration::ZERO,
             waits_until,
             has_served: false,
-            panics: Vec::new(),
         })
     }
 
@@ -213,45 +205,9 @@ impl Management {
         Arc::clone(&self.pulse)
     }
 
-    /// Runs until SIGTERM, SIGINT or [`Stopper::stop`].
-    ///
-    /// # Errors
-    /// The runtime cannot start, or management panics more than it can be restarted.
-    pub fn run(&mut self) -> Result<(), ManagementError> {
-        self.record_appliance(EventKind::Started, Severity::Info, "the appliance forwards");
-        loop {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            match catch_unwind(AssertUnwindSafe(|| runtime.block_on(self.serve()))) {
-                Ok(result) => {
-                    self.record_appliance(
-                        EventKind::Stopping,
-                        Severity::Info,
-                        "it was told to stop",
-                    );
-                    return result;
-                }
-                Err(_) => self.after_panic()?,
-            }
-        }
-    }
-
-    /// Counts a panic. State is whole: a change is applied before anything that could fail follows.
-    fn after_panic(&mut self) -> Result<(), ManagementError> {
-        const LIMIT: usize = 5;
-        let now = self.now();
-        self.panics.retain(|at| now.saturating_sub(*at) < Duration::from_mins(1));
-        self.panics.push(now);
-        if self.panics.len() >= LIMIT {
-            return Err(ManagementError::Panics(self.panics.len()));
-        }
-        self.tally.management_restarted();
-        self.record_appliance(
-            EventKind::ManagementRestarted,
-            Severity::Error,
-            "management panicked; it starts again with its last state",
-        );
-        self.dirty = Dirty::Now;
-        Ok(())
+    /// What a [`Stopper`] notifies.
+    pub(super) fn stop_notice(&self) -> Arc<Notify> {
+        Arc::clone(&self.stop)
     }
 
     /// Time since the daemon started.
@@ -259,7 +215,8 @@ impl Management {
         self.started.elapsed()
     }
 
-    async fn serve(&mut self) -> Result<(), ManagementError> {
+    /// The loop, until it is told to stop.
+    pub(super) async fn serve(&mut self, signals: &mut Signals) {
         let (report_sender, mut reports) = mpsc::channel(CHANNEL_CAP);
         let (command_sender, mut commands) = mpsc::channel(CHANNEL_CAP);
         let seed = u64::from(std::process::id());
@@ -275,9 +232,6 @@ impl Management {
                 tracing::error!(%error, "metrics are not served");
             });
         }
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hangup = signal(SignalKind::hangup())?;
         let stop = Arc::clone(&self.stop);
         let mut next_tick = tokio::time::Instant::now();
         // Before the first tick asks for neighbours: a worker without tables drops their answers,
@@ -286,10 +240,11 @@ impl Management {
         loop {
             self.pulse.turn();
             tokio::select! {
-                () = stop.notified() => return Ok(()),
-                _ = terminate.recv() => return Ok(()),
-                _ = interrupt.recv() => return Ok(()),
-                _ = hangup.recv() => self.hangup(&mut supervisor),
+                () = stop.notified() => return,
+                asked = signals.next() => match asked {
+                    Asked::Stop => return,
+                    Asked::Reload => self.hangup(&mut supervisor),
+                },
                 Some(command) = commands.recv() => self.command(command, &mut supervisor),
                 Some(report) = reports.recv() => self.report(report),
                 Some(scrape) = scrapes.recv() => self.scrape(scrape),

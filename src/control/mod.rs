@@ -27,6 +27,7 @@ mod ports;
 pub mod protocol;
 mod pulse;
 mod record;
+mod restarts;
 mod route;
 mod show;
 mod stable_ids;

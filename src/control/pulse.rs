@@ -26,8 +26,21 @@ pub enum Notice {
     Reloading,
     /// That ended, well or not; the appliance serves as before.
     Reloaded,
+    /// Management failed, and waits before it starts again; workers forward on.
+    Interrupted,
+    /// It starts again.
+    Resumed,
     /// The daemon ends.
     Stopping,
+}
+
+/// How often management failed, and when the last time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failures {
+    /// Since the start of the daemon.
+    pub count: u32,
+    /// Since the start of the daemon, in steps of 100 ms.
+    pub last: Duration,
 }
 
 /// Management's last long standstill.
@@ -49,6 +62,9 @@ pub struct Pulse {
     /// The newest [`Stall`] in one word, [`Stall::to_word`]; 0 is none.
     /// Written by: management. Read by: any.
     stall: AtomicU64,
+    /// [`Failures`] in one word, [`Failures::to_word`]; 0 is none.
+    /// Written by: management. Read by: any.
+    failures: AtomicU64,
     notices: Sender<Notice>,
     inbox: Receiver<Notice>,
 }
@@ -60,7 +76,8 @@ impl Pulse {
     pub fn new(started: Instant) -> Self {
         let (notices, inbox) = bounded(NOTICE_CAP);
         let turned_at = AtomicU64::new(milliseconds(started.elapsed()));
-        Self { started, turned_at, stall: AtomicU64::new(0), notices, inbox }
+        let (stall, failures) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { started, turned_at, stall, failures, notices, inbox }
     }
 
     /// Time since the daemon started.
@@ -83,6 +100,23 @@ impl Pulse {
         }
     }
 
+    /// Management failed and is to start again. For management only.
+    pub fn failed(&self) {
+        self.failed_at(self.now());
+    }
+
+    fn failed_at(&self, now: Duration) {
+        let count = self.failures().map_or(0, |failures| failures.count).saturating_add(1);
+        let failures = Failures { count, last: now };
+        self.failures.store(failures.to_word(), Ordering::Relaxed);
+    }
+
+    /// How often management failed; `None` if it never did.
+    #[must_use]
+    pub fn failures(&self) -> Option<Failures> {
+        Failures::from_word(self.failures.load(Ordering::Relaxed))
+    }
+
     /// How long ago the loop turned.
     #[must_use]
     pub fn standstill(&self) -> Duration {
@@ -99,13 +133,32 @@ impl Pulse {
         Stall::from_word(self.stall.load(Ordering::Relaxed))
     }
 
-    /// The alarm of a stall that ended within the last hour, for `status`.
+    /// The alarm of a failure or a stall that ended within the last hour, for `status`.
     #[must_use]
     pub fn alarm(&self) -> Option<String> {
         self.alarm_at(self.now())
     }
 
     fn alarm_at(&self, now: Duration) -> Option<String> {
+        let alarms = [self.failure_alarm_at(now), self.stall_alarm_at(now)];
+        let alarms: Vec<_> = alarms.into_iter().flatten().collect();
+        (!alarms.is_empty()).then(|| alarms.join("; "))
+    }
+
+    fn failure_alarm_at(&self, now: Duration) -> Option<String> {
+        let Failures { count, last } = self.failures()?;
+        let ago = now.saturating_sub(last);
+        (ago < ALARM_AGE).then(|| {
+            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+            format!(
+                "management failed {times} since the start, the last time {} ago, and started again \
+                 with its last state, forwarding went on; look at the log for why, and report a panic",
+                rounded(ago)
+            )
+        })
+    }
+
+    fn stall_alarm_at(&self, now: Duration) -> Option<String> {
         let Stall { lasted, ended } = self.last_stall()?;
         let ago = now.saturating_sub(ended);
         (ago < ALARM_AGE).then(|| {
@@ -128,6 +181,20 @@ impl Pulse {
     #[must_use]
     pub fn notices(&self) -> Receiver<Notice> {
         self.inbox.clone()
+    }
+}
+
+impl Failures {
+    /// Both in one word, so that nobody reads one failure's number with another one's time. The
+    /// number is never 0.
+    fn to_word(self) -> u64 {
+        u64::from(self.count) << 32 | tenths(self.last)
+    }
+
+    fn from_word(word: u64) -> Option<Self> {
+        let last = Duration::from_millis((word & u64::from(u32::MAX)) * 100);
+        let count = u32::try_from(word >> 32).unwrap_or(u32::MAX);
+        (word != 0).then_some(Self { count, last })
     }
 }
 
@@ -213,6 +280,29 @@ mod tests {
             pulse.turn_at(seconds(turn));
         }
         assert_eq!(pulse.last_stall(), Some(Stall { lasted: seconds(6), ended: seconds(126) }));
+    }
+
+    #[test]
+    fn a_failure_is_an_alarm_for_an_hour_beside_that_of_a_stall() {
+        let pulse = pulse();
+        assert_eq!(pulse.failures(), None);
+        pulse.failed_at(seconds(10));
+        assert_eq!(pulse.failures(), Some(Failures { count: 1, last: seconds(10) }));
+        let alarm = pulse.alarm_at(seconds(15)).unwrap();
+        assert!(alarm.starts_with("management failed once since the start"), "{alarm}");
+        for _ in 0..9 {
+            pulse.failed_at(seconds(20));
+        }
+        pulse.turn_at(seconds(30));
+        let alarm = pulse.alarm_at(seconds(31)).unwrap();
+        assert!(
+            alarm.contains("failed 10 times since the start, the last time 11 s ago"),
+            "{alarm}"
+        );
+        assert!(alarm.contains("; management stood still for 30 s"), "{alarm}");
+        let alarm = pulse.alarm_at(seconds(25) + ALARM_AGE).unwrap();
+        assert!(alarm.starts_with("management stood still"), "{alarm}");
+        assert_eq!(pulse.alarm_at(seconds(30) + ALARM_AGE), None);
     }
 
     #[test]

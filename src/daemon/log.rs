@@ -11,6 +11,8 @@
     reason = "management and dying workers log, the loops of workers do not: this lock is not theirs"
 )]
 
+mod panics;
+
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal;
@@ -51,8 +53,8 @@ pub enum LogFormat {
 }
 
 /// Makes standard error the process's log from here on, for everything that uses `tracing`; `verbose`
-/// adds the debug messages. Returns where it counts what it leaves out. Only the first call of a
-/// process has an effect.
+/// adds the debug messages. Panics become lines of it too. Returns where it counts what it leaves
+/// out. Only the first call of a process has an effect.
 #[must_use]
 pub fn init(format: LogFormat, verbose: bool) -> LogLeftOut {
     let limit = Limit::new(clock());
@@ -60,6 +62,9 @@ pub fn init(format: LogFormat, verbose: bool) -> LogLeftOut {
     let level = if verbose { Level::DEBUG } else { Level::INFO };
     let log = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        // That a line cannot be written would be told on standard error, and panic if that fails:
+        // who reads the log may be gone.
+        .log_internal_errors(false)
         .with_max_level(level)
         .with_ansi(std::io::stderr().is_terminal());
     let lines = Format::default().with_target(false);
@@ -71,6 +76,7 @@ pub fn init(format: LogFormat, verbose: bool) -> LogLeftOut {
             log.fmt_fields(JsonFields::new()).event_format(Limited { lines, limit }).try_init()
         }
     };
+    panics::log();
     left_out
 }
 

@@ -60,6 +60,7 @@ impl Watchdog {
             workers: workers.to_vec(),
             pulse: Arc::clone(&pulse),
             stage: "starts",
+            is_interrupted: false,
             status: String::new(),
             log,
         };
@@ -125,6 +126,8 @@ struct Watch {
     pulse: Arc<Pulse>,
     /// What the appliance does, in a word or two.
     stage: &'static str,
+    /// Whether management waits after a failure.
+    is_interrupted: bool,
     /// The status line that systemd has.
     status: String,
     log: Sender<Sentence>,
@@ -151,6 +154,10 @@ impl Watch {
 
     fn notice(&mut self, notice: Notice) {
         let (stage, news) = match notice {
+            Notice::Interrupted | Notice::Resumed => {
+                self.is_interrupted = notice == Notice::Interrupted;
+                return self.tell(&[]);
+            }
             Notice::Serving | Notice::Reloaded => ("forwards", NotifyState::Ready),
             Notice::Reloading => ("reads its configuration again", NotifyState::Reloading),
             Notice::Stopping => ("stops", NotifyState::Stopping),
@@ -197,6 +204,9 @@ impl Watch {
         if !standing.is_empty() {
             let ids: Vec<_> = standing.iter().map(|worker| worker.id.to_string()).collect();
             parts.push(format!("does not poll: worker {}", ids.join(", ")));
+        }
+        if self.is_interrupted {
+            parts.push("management failed and waits to start again".to_owned());
         }
         if self.judge.is_management_standing() {
             parts.push("management stands still".to_owned());

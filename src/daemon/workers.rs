@@ -102,8 +102,9 @@ pub(super) fn spawn(
     Ok(Workers { remotes, handles })
 }
 
-/// A half-dead worker is worse than a restart: its panic ends the process.
-fn guarded(id: WorkerId, body: impl FnOnce()) {
+/// A half-dead worker is worse than a restart: its panic ends the process. The log has said why
+/// already ([`super::log::init`]); the line here says what comes of it.
+pub(super) fn guarded(id: WorkerId, body: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(body)).is_err() {
         tracing::error!("worker {id} panicked; the daemon ends, so that it can be started again");
         std::process::abort();

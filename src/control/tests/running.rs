@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -41,10 +41,11 @@ use crate::worker::{Frame, Mailbox, mailbox};
 const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const VLAN: Option<u16> = Some(7);
 
-/// A port that always has a link, and can make management panic once.
+/// A port that always has a link, and can make management panic.
 #[derive(Debug, Default)]
 struct TestPorts {
-    panics: Arc<AtomicBool>,
+    /// How often it is to panic yet.
+    panics: Arc<AtomicUsize>,
 }
 
 impl Ports for TestPorts {
@@ -53,7 +54,9 @@ impl Ports for TestPorts {
     }
 
     fn link_up(&self, _: PortId) -> bool {
-        assert!(!self.panics.swap(false, Ordering::Relaxed), "as the test wants");
+        let one_less = |left: usize| left.checked_sub(1);
+        let left = self.panics.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        assert!(left.is_err(), "as the test wants");
         true
     }
 
@@ -140,7 +143,7 @@ pub(super) fn arp_answer(frame: &Frame) -> Option<Frame> {
 pub(super) struct Appliance {
     directory: TempDir,
     pub(super) knobs: Knobs,
-    panics: Arc<AtomicBool>,
+    panics: Arc<AtomicUsize>,
     metrics: SocketAddr,
     stopper: Stopper,
     worker: Option<JoinHandle<()>>,
@@ -412,8 +415,8 @@ fn a_panic_of_management_is_survived_with_its_state() {
     });
     appliance.backend("drain", "web/b1");
     let before = appliance.ask("status");
-    appliance.panics.store(true, Ordering::Relaxed);
-    let has_panicked = |appliance: &Appliance| !appliance.panics.load(Ordering::Relaxed);
+    appliance.panics.store(1, Ordering::Relaxed);
+    let has_panicked = |appliance: &Appliance| appliance.panics.load(Ordering::Relaxed) == 0;
     appliance.wait_until("panicked", SOON, has_panicked);
     // The socket is the same; who connects while it restarts waits in its backlog.
     let is_newer =
@@ -425,6 +428,45 @@ fn a_panic_of_management_is_survived_with_its_state() {
     assert_eq!(second["health"], "down");
     assert_eq!(appliance.ask("status")["tables_digest"], before["tables_digest"]);
     assert_eq!(appliance.backend("enable", "web/b1")["result"]["changed"], true);
+}
+
+// Fail static: however often management fails, the daemon does not end.
+#[test]
+fn panics_in_a_row_never_end_management() {
+    const COUNT: usize = 6;
+    let appliance = Appliance::start(&two(), "");
+    appliance.backend("drain", "web/b1");
+    appliance.panics.store(COUNT, Ordering::Relaxed);
+    // Pauses of 0.1, 0.2 … 3.2 s.
+    let has_panicked = |a: &Appliance| a.panics.load(Ordering::Relaxed) == 0;
+    appliance.wait_until("panicked", SOON * 3, has_panicked);
+    let status = appliance.ask("status");
+    let alarms = status["alarms"].to_string();
+    assert!(alarms.contains(&format!("management failed {COUNT} times")), "{alarms}");
+    let events = appliance.ask("show.events");
+    let events = events["events"].as_array().unwrap();
+    let restarts: Vec<_> =
+        events.iter().filter(|event| event["kind"] == "management-restarted").collect();
+    assert_eq!(restarts.len(), COUNT);
+    let last = restarts.last().unwrap()["message"].as_str().unwrap();
+    assert!(last.contains("management panicked; it starts again with its last state in 3.2 s"));
+    let shown = appliance.ask("show.backends");
+    assert_eq!(shown["pools"][0]["backends"][0]["admin_state"], "draining");
+    assert_eq!(appliance.backend("enable", "web/b1")["result"]["changed"], true);
+}
+
+#[test]
+fn a_stop_is_heeded_while_management_waits_to_start_again() {
+    let appliance = Appliance::start(&two(), "");
+    appliance.backend("drain", "web/b1");
+    appliance.panics.store(usize::MAX, Ordering::Relaxed);
+    // After the fifth it waits for 1.6 s at least.
+    let fifth = usize::MAX - 5;
+    appliance.wait_until("panicked", SOON, |a| a.panics.load(Ordering::Relaxed) <= fifth);
+    let start = Instant::now();
+    // Which waits for the end.
+    drop(appliance);
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 #[test]
@@ -444,7 +486,7 @@ fn metrics_are_served_across_a_panic_of_management_and_count_what_operators_do()
     ] {
         assert!(before.contains(&format!("\n{sample}\n")), "{sample} in\n{before}");
     }
-    appliance.panics.store(true, Ordering::Relaxed);
+    appliance.panics.store(1, Ordering::Relaxed);
     let has_restarted =
         |a: &Appliance| a.scrape().contains("\nlodestone_management_restarts_total 1\n");
     appliance.wait_until("restarted", SOON, has_restarted);
