@@ -244,7 +244,7 @@ fn a_batch_is_one_request_and_names_its_mistakes() {
     let (request, output) = answered(&result(CHANGED), &["batch", path]);
     assert_eq!(
         request,
-        r#"{"jsonrpc":"2.0","id":1,"method":"apply","params":{"changes":[{"method":"backend.drain","params":{"backend":"web/b1","force":true}},{"method":"pool.remove","params":{"pool":"old"}}],"force":true}}"#
+        r#"{"jsonrpc":"2.0","id":1,"method":"apply","params":{"changes":[{"method":"backend.drain","params":{"backend":"web/b1","force":true}},{"method":"pool.remove","params":{"pool":"old"}}]}}"#
     );
     assert_eq!(output.status.code(), Some(0));
     std::fs::write(&file, "backend drain\nstatus\nbackend drain web/b1\n").unwrap();

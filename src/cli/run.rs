@@ -209,7 +209,6 @@ fn batch(file: &Path, force: bool) -> Result<Request, String> {
         )
     })?;
     let mut changes = Vec::new();
-    let mut forced = force;
     let mut mistakes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split_once('#').map_or(line, |(before, _)| before);
@@ -217,10 +216,7 @@ fn batch(file: &Path, force: bool) -> Result<Request, String> {
             continue;
         }
         match batch_line(line) {
-            Ok(change) => {
-                forced |= change.request().force();
-                changes.push(change);
-            }
+            Ok(change) => changes.push(change),
             Err(mistake) => mistakes.push(format!("  - line {number}: {mistake}\n")),
         }
     }
@@ -233,7 +229,7 @@ fn batch(file: &Path, force: bool) -> Result<Request, String> {
             file.display()
         ));
     }
-    Ok(Request::Apply(ApplyParams { changes, force: forced }))
+    Ok(Request::Apply(ApplyParams { changes, force }))
 }
 
 fn batch_line(line: &str) -> Result<Change, String> {

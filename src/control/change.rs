@@ -26,7 +26,7 @@ impl Management {
             request => {
                 let edits = edits::of(request)?;
                 let edited = self.state.config().edit(&edits).map_err(|error| refused(&error))?;
-                self.guarded(edited, is_forced(request), supervisor)
+                self.guarded(edited, request.force(), supervisor)
             }
         }
     }
@@ -129,13 +129,6 @@ impl Management {
             RequestError::new(ErrorCode::CONFIG_REFUSED, message).with_data(mistakes)
         })
     }
-}
-
-/// Whether a request, or one of its changes, is to be done although something is lost.
-fn is_forced(request: &Request) -> bool {
-    request.force()
-        || matches!(request, Request::Apply(params)
-            if params.changes.iter().any(|change| change.request().force()))
 }
 
 fn refused(error: &EditError) -> RequestError {

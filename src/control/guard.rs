@@ -1,7 +1,10 @@
 //! What a change would do that nobody may want: verbs are refused for it unless they are forced.
 //!
 //! Only what the change itself causes counts. A pool that was under its threshold before, or a
-//! service that had nobody to go to, is no reason to refuse a change that leaves it so.
+//! service that had nobody to go to, is no reason to refuse a change that leaves it so. And what counts
+//! is the outcome: a service that goes while another takes its VIPs over is judged by the other.
+
+mod moved;
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,6 +12,7 @@ use super::difference::Difference;
 use super::standing::{admin_state, pool_state};
 use crate::config::{BackendKey, Config, Pool, Service, Steering};
 use crate::steer::{self, AdminState, Decision, Health, PoolState};
+use moved::Entrances;
 
 /// Something that a change would do, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,11 +60,19 @@ pub enum Concern {
         /// The service.
         service: String,
     },
-    /// A service that carries flows would be gone.
+    /// A service that takes new flows would be gone.
     #[error("service {service} would be gone, and its flows break off; drain it first")]
     ServiceRemoved {
         /// The service.
         service: String,
+    },
+    /// A service that takes new flows would lose some of its VIPs, and nobody has them then.
+    #[error("service {service} would lose {vip}, and its flows to that break off; drain it first")]
+    VipRemoved {
+        /// The service.
+        service: String,
+        /// Address, protocol and ports.
+        vip: String,
     },
 }
 
@@ -96,9 +108,31 @@ pub fn concerns(
         let old = olds.get(service.name.as_str());
         found.extend(old.and_then(|old| of_service(&before, old, &after, service)));
     }
-    let removed =
-        services.left.iter().filter(|s| admin_state(s.admin_state) != AdminState::Disabled);
-    found.extend(removed.map(|s| Concern::ServiceRemoved { service: s.name.clone() }));
+
+    // Of a service that is drained or disabled nothing is lost.
+    let is_open = |service: &Service| admin_state(service.admin_state) == AdminState::Enabled;
+    let went = services.left.iter().map(|service| (*service, None));
+    let fewer = services.changed.iter().filter(|(old, new)| old.vips != new.vips);
+    let fewer = fewer.map(|(old, new)| (*old, Some(*new)));
+    let affected: Vec<_> = went.chain(fewer).filter(|(old, _)| is_open(old)).collect();
+    if affected.is_empty() {
+        return found;
+    }
+    let entrances = Entrances::new(&new.services);
+    for (old, itself) in affected {
+        let (lost, heirs) = entrances.follow(old, itself);
+        for heir in heirs {
+            let concern = of_service(&before, old, &after, heir);
+            found.extend(concern.filter(|concern| !found.contains(concern)));
+        }
+        let service = || old.name.clone();
+        if itself.is_none() && moved::is_all(&lost, old) {
+            found.push(Concern::ServiceRemoved { service: service() });
+        } else {
+            let lost = lost.iter().map(ToString::to_string);
+            found.extend(lost.map(|vip| Concern::VipRemoved { service: service(), vip }));
+        }
+    }
     found
 }
 
@@ -123,8 +157,11 @@ fn of_service<H: Fn(&BackendKey) -> Health>(
 ) -> Option<Concern> {
     let service = || new.name.clone();
     let (was, is) = (admin_state(old.admin_state), admin_state(new.admin_state));
+    // One that was drained has had the time that its flows needed.
     match is {
-        AdminState::Disabled if was != is => Some(Concern::ServiceDisabled { service: service() }),
+        AdminState::Disabled if was == AdminState::Enabled => {
+            Some(Concern::ServiceDisabled { service: service() })
+        }
         AdminState::Draining if was == AdminState::Enabled => {
             Some(Concern::ServiceDrained { service: service() })
         }

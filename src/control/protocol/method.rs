@@ -225,9 +225,9 @@ impl Request {
         })
     }
 
-    /// Whether it asks to do what is refused otherwise.
+    /// Whether it asks to do what is refused otherwise; of several changes, whether one does.
     #[must_use]
-    pub const fn force(&self) -> bool {
+    pub fn force(&self) -> bool {
         match self {
             Self::BackendRemove(params)
             | Self::BackendDrain(params)
@@ -243,7 +243,9 @@ impl Request {
             | Self::ServiceEnable(params)
             | Self::ServiceDisable(params) => params.force,
             Self::ServiceReorder(params) => params.force,
-            Self::Apply(params) => params.force,
+            Self::Apply(params) => {
+                params.force || params.changes.iter().any(|change| change.request().force())
+            }
             Self::ConntrackFlush(params) => params.force,
             Self::Reload(params) | Self::ConfigSave(params) => params.force,
             _ => false,

@@ -131,16 +131,87 @@ fn a_whole_service() {
     assert_eq!(found(&[], state(AdminState::Disabled)), disabled);
     assert_eq!(found(&[], remove), removed);
     // Already so before.
-    assert_eq!(
-        found_after(&[], state(AdminState::Draining), state(AdminState::Disabled)),
-        disabled
-    );
     assert_eq!(found_after(&[], state(AdminState::Disabled), state(AdminState::Draining)), []);
     assert_eq!(found_after(&[], state(AdminState::Draining), state(AdminState::Enabled)), []);
     assert_eq!(found_after(&[], state(AdminState::Disabled), remove), []);
+    // It was drained first, as the refusals advise.
+    assert_eq!(found_after(&[], state(AdminState::Draining), state(AdminState::Disabled)), []);
+    assert_eq!(found_after(&[], state(AdminState::Draining), remove), []);
     // What a drained service has to go to is no concern of it.
     let last = set(1, 0, AdminState::Disabled);
     assert_eq!(found_after(&[], state(AdminState::Draining), last), [nobody("b")]);
+}
+
+/// Service `one` goes and this one comes, in one change.
+fn replaced_by(change: impl Fn(&mut Config)) -> impl Fn(&mut Config) {
+    move |config| {
+        let mut service = config.services.remove(0);
+        service.name = "other".into();
+        config.services.push(service);
+        change(config);
+    }
+}
+
+#[test]
+fn a_service_that_goes_and_comes_in_one_change_is_judged_by_the_outcome() {
+    let again = |change: fn(&mut Config)| {
+        move |config: &mut Config| {
+            let service = config.services.remove(0);
+            config.services.push(service);
+            change(config);
+        }
+    };
+    assert_eq!(found(&[], again(|_| {})), []);
+    assert_eq!(found(&[], again(|c| c.services[1].idle_timeout *= 2)), []);
+    let other = |c: &mut Config| c.services[1].vips[0].address = [10, 0, 0, 77].into();
+    let lost =
+        |service: &str, vip: &str| Concern::VipRemoved { service: service.into(), vip: vip.into() };
+    let vip = format!("VIP {} tcp 80", VIPS[0]);
+    assert_eq!(found(&[], again(other)), [lost("one", &vip)]);
+
+    // Under another name.
+    assert_eq!(found(&[], replaced_by(|_| {})), []);
+    let removed = Concern::ServiceRemoved { service: "one".into() };
+    assert_eq!(found(&[], replaced_by(other)), [removed]);
+    let drained = |c: &mut Config| c.services[1].admin_state = AdminState::Draining;
+    let heir = || "other".to_owned();
+    assert_eq!(found(&[], replaced_by(drained)), [Concern::ServiceDrained { service: heir() }]);
+    let disabled = |c: &mut Config| c.services[1].admin_state = AdminState::Disabled;
+    assert_eq!(found(&[], replaced_by(disabled)), [Concern::ServiceDisabled { service: heir() }]);
+    let nobody_up = |c: &mut Config| c.services[1].pools = vec!["b".into()];
+    let gone = set(1, 0, AdminState::Disabled);
+    assert_eq!(found_after(&[], &gone, replaced_by(nobody_up)), [empty("other")]);
+    // It was drained before.
+    let before = |c: &mut Config| c.services[0].admin_state = AdminState::Draining;
+    assert_eq!(found_after(&[], before, replaced_by(other)), []);
+}
+
+#[test]
+fn a_part_of_a_services_vips() {
+    use crate::config::PortRange;
+    let ranges = |ranges: &[(u16, u16)]| -> Vec<_> {
+        ranges.iter().map(|&(first, last)| PortRange { first, last }).collect()
+    };
+    let before = |c: &mut Config| c.services[0].vips[0].ports = ranges(&[(10, 19), (30, 39)]);
+    let to = |ports: &'static [(u16, u16)]| {
+        move |c: &mut Config| c.services[0].vips[0].ports = ranges(ports)
+    };
+    let lost = |ports: &str| {
+        let vip = format!("VIP {} tcp {ports}", VIPS[0]);
+        [Concern::VipRemoved { service: "one".into(), vip }]
+    };
+    assert_eq!(found_after(&[], before, to(&[(0, 65_535)])), []);
+    assert_eq!(found_after(&[], before, to(&[(12, 14), (16, 33)])), lost("10-11,15,34-39"));
+    // What one gives up another takes.
+    let shared = |c: &mut Config| {
+        let mut vip = c.services[0].vips[0].clone();
+        c.services[0].vips[0].ports = ranges(&[(10, 19)]);
+        vip.ports = ranges(&[(30, 35)]);
+        c.services[1].vips.push(vip);
+    };
+    assert_eq!(found_after(&[], before, shared), lost("36-39"));
+    let udp = |c: &mut Config| c.services[0].vips[0].protocol = crate::config::Protocol::Udp;
+    assert_eq!(found_after(&[], before, udp), lost("10-19,30-39"));
 }
 
 #[test]
@@ -152,6 +223,7 @@ fn every_concern_is_a_sentence_that_names_what_it_is_about() {
         Concern::ServiceDrained { service: "a".into() },
         Concern::ServiceDisabled { service: "a".into() },
         Concern::ServiceRemoved { service: "a".into() },
+        Concern::VipRemoved { service: "a".into(), vip: "VIP 10.0.0.1 tcp 80".into() },
     ] {
         let sentence = concern.to_string();
         assert!(sentence.contains(" a would ") && sentence.contains("; "), "{sentence}");

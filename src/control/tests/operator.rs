@@ -99,6 +99,15 @@ fn a_batch_is_all_or_nothing_and_one_generation() {
     };
     assert_eq!(code(&appliance.call("apply", off(false))), 6);
     done(&appliance.call("apply", off(true)));
+    // A service that is replaced with its VIP kept is no service removed.
+    let replace = |vip: &str| {
+        let vips = json!([{"address": vip, "protocol": "tcp", "ports": "80"}]);
+        let add = json!({"service": "new", "pools": ["web"], "vips": vips});
+        json!({"changes": [{"method": "service.remove", "params": {"service": "site"}},
+                           {"method": "service.add", "params": add}]})
+    };
+    assert_eq!(code(&appliance.call("apply", replace("10.0.0.101"))), 6);
+    done(&appliance.call("apply", replace("10.0.0.100")));
 }
 
 #[test]
