@@ -86,7 +86,7 @@ fn set_pools(service: &str, pools: &[&str]) -> Edit {
 fn each_edit_changes_what_it_says() {
     let base = parse(SMALL);
     let edited = |edit: Edit| {
-        let edited = base.edit(&[edit]).unwrap_or_else(|error| panic!("{error}"));
+        let edited = base.edit(&[edit]).unwrap_or_else(|error| panic!("{error}")).config;
         let differences = config::diff(&base, &edited);
         // Whatever was edited could be read from a file.
         assert_eq!(parse(&config::to_toml(&edited)), edited);
@@ -268,7 +268,7 @@ fn all_edits_or_none_and_the_last_state_counts() {
     assert_eq!(base, before);
     // Between the two the pool is empty.
     let moved = [remove_backend("spare", "s1"), add_backend("spare", backend("s2", "192.0.2.22"))];
-    assert_eq!(base.edit(&moved).unwrap().pools[1].backends[0].name, "s2");
+    assert_eq!(base.edit(&moved).unwrap().config.pools[1].backends[0].name, "s2");
     // A service before its pool, and a pool before it is free.
     let pool = || Edit::AddPool(Pool::new("api", vec![backend("a1", "192.0.2.31")]));
     let app = || Edit::AddService(service("app", &["api"], "192.0.2.101", &[(80, 80)]));
@@ -276,7 +276,33 @@ fn all_edits_or_none_and_the_last_state_counts() {
     base.edit(&[remove_pool("web"), set_pools("www", &["spare"])]).unwrap();
     // In the wrong order, names are not there yet.
     base.edit(&[add_backend("api", backend("a2", "192.0.2.32")), pool()]).unwrap_err();
-    assert_eq!(base.edit(&[]).unwrap(), base);
+    assert_eq!(base.edit(&[]).unwrap().config, base);
+}
+
+#[test]
+fn what_is_worth_a_look_of_what_was_edited_is_told() {
+    let base = parse(SMALL);
+    let warnings = |edits: &[Edit]| base.edit(edits).unwrap().warnings;
+    // What was asked for, and what concerns others, is no news.
+    let web = || "web".to_owned();
+    assert_eq!(warnings(&[weight("web", "b1", 3)]), [""; 0]);
+    let draining = AdminState::Draining;
+    let drain = Edit::SetPoolAdminState { pool: web(), admin_state: draining };
+    assert_eq!(warnings(&[drain]), [""; 0]);
+
+    let mut api = Pool::new("api", vec![backend("a1", "192.0.2.31"), backend("a2", "192.0.2.32")]);
+    api.table_size = 101;
+    let unused = "pool api is used by no service; name it in a service's pools";
+    let uneven = "pool api: table_size = 101 is less than 100 slots for each of 2 backends, so that \
+                  shares are uneven; write a larger prime";
+    assert_eq!(warnings(&[Edit::AddPool(api.clone())]), [uneven, unused]);
+    let app = service("app", &["api"], "203.0.113.1", &[(80, 80)]);
+    let mut arp = app.clone();
+    arp.vips[0].arp = true;
+    let told = warnings(&[Edit::AddPool(api), Edit::AddService(arp)]);
+    assert_eq!(told[0], uneven);
+    assert!(told[1].starts_with("service app, vip tcp 203.0.113.1:80: arp = true"), "{told:?}");
+    assert_eq!(told.len(), 2, "{told:?}");
 }
 
 #[test]
@@ -440,7 +466,7 @@ fn an_edit_is_judged_as_the_whole_text_is() {
             let mut plain = config.clone();
             let found = edits.iter().try_for_each(|edit| naive(&mut plain, edit).ok_or(()));
             let whole = found.ok().and_then(|()| config::parse(&config::to_toml(&plain)).ok());
-            let edited = config.edit(&edits);
+            let edited = config.edit(&edits).map(|edited| edited.config);
             match (edited, whole) {
                 (Ok(edited), Some((whole, _))) => {
                     assert_eq!(edited, whole, "{edits:#?}");

@@ -22,7 +22,7 @@ use std::path::Path;
 use toml::de::DeTable;
 
 pub use diff::{Difference, DifferenceKind, diff, undone};
-pub use edit::{Edit, EditError, ObjectKind};
+pub use edit::{Edit, EditError, Edited, ObjectKind};
 pub use error::{ConfigErrors, LoadError, Mistake, Place, Warning};
 pub use model::{
     Admin, AdminState, Affinity, Appliance, Backend, BackendKey, Config, Conntrack, Cpu, Idle,

@@ -13,14 +13,17 @@ const REQUEST_CAP: usize = 4_096;
 /// A request that changes something, after it was done or refused: a line of the log, and an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Audit {
-    /// User id of the client when it connected.
-    pub uid: u32,
-    /// Group id of the client when it connected.
-    pub gid: u32,
+    /// User id of the client when it connected; absent for a signal, which does not tell who sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// Group id of the client when it connected; absent for a signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gid: Option<u32>,
     /// Process id of the client when it connected; absent if the kernel does not tell.
     pub pid: Option<i32>,
-    /// The socket it used.
-    pub role: Role,
+    /// The socket it used; absent for a signal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
     /// What it asked: the request's debug form on one line, cut to 4 KiB.
     pub request: String,
     /// What came of it.
@@ -48,25 +51,41 @@ impl Audit {
         request: &Request,
         outcome: Result<bool, &RequestError>,
     ) -> Self {
-        let outcome = match outcome {
-            Ok(true) => AuditOutcome::Changed,
-            Ok(false) => AuditOutcome::Unchanged,
-            Err(error) => AuditOutcome::Refused(error.to_string()),
-        };
         let PeerCredentials { uid, gid, pid } = peer;
-        Self { uid, gid, pid, role, request: cut(format!("{request:?}")), outcome }
+        Self {
+            uid: Some(uid),
+            gid: Some(gid),
+            pid,
+            role: Some(role),
+            request: cut(format!("{request:?}")),
+            outcome: AuditOutcome::of(outcome),
+        }
+    }
+
+    /// What a signal asked, such as `SIGHUP`, and whether that changed anything.
+    #[must_use]
+    pub fn of_signal(signal: &str, outcome: Result<bool, &RequestError>) -> Self {
+        Self {
+            uid: None,
+            gid: None,
+            pid: None,
+            role: None,
+            request: signal.to_owned(),
+            outcome: AuditOutcome::of(outcome),
+        }
     }
 
     /// Writes the line: message `audit` or `audit: refused`, target `audit`.
     pub fn log(&self) {
         let Self { uid, gid, pid, role, request, outcome } = self;
+        let role = role.map(tracing::field::display);
         match outcome {
             AuditOutcome::Refused(error) => {
-                tracing::info!(target: "audit", request, uid, gid, pid, %role, error, "audit: refused");
+                tracing::info!(target: "audit", request, uid, gid, pid, role, error, "audit: refused");
             }
             AuditOutcome::Changed | AuditOutcome::Unchanged => {
                 let changed = *outcome == AuditOutcome::Changed;
-                tracing::info!(target: "audit", request, uid, gid, pid, %role, changed, "audit");
+                tracing::info!(target: "audit", request, uid, gid, pid, role, changed, "audit");
             }
         }
     }
@@ -75,15 +94,30 @@ impl Audit {
 impl fmt::Display for Audit {
     /// One sentence, for people.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "user {} ", self.uid)?;
-        if let Some(pid) = self.pid {
-            write!(f, "(process {pid}) ")?;
+        match (self.uid, self.role) {
+            (Some(uid), Some(role)) => {
+                write!(f, "user {uid} ")?;
+                if let Some(pid) = self.pid {
+                    write!(f, "(process {pid}) ")?;
+                }
+                write!(f, "asked for {} on the {role} socket", self.request)?;
+            }
+            _ => write!(f, "a signal came: {}", self.request)?,
         }
-        write!(f, "asked for {} on the {} socket", self.request, self.role)?;
         match &self.outcome {
             AuditOutcome::Changed => f.write_str(", and it was done"),
             AuditOutcome::Unchanged => f.write_str(", and it was so already"),
             AuditOutcome::Refused(error) => write!(f, ", and it was refused: {error}"),
+        }
+    }
+}
+
+impl AuditOutcome {
+    fn of(outcome: Result<bool, &RequestError>) -> Self {
+        match outcome {
+            Ok(true) => Self::Changed,
+            Ok(false) => Self::Unchanged,
+            Err(error) => Self::Refused(error.to_string()),
         }
     }
 }
@@ -128,6 +162,14 @@ mod tests {
             Audit::new(PEER, Role::Full, &request, Ok(false)).outcome,
             AuditOutcome::Unchanged
         );
+    }
+
+    #[test]
+    fn a_signal_has_a_line_without_a_sender() {
+        let audit = Audit::of_signal("SIGHUP (reload)", Ok(true));
+        assert_eq!(audit.to_string(), "a signal came: SIGHUP (reload), and it was done");
+        let json = serde_json::to_value(&audit).unwrap();
+        assert!(json.get("uid").is_none() && json.get("role").is_none(), "{json}");
     }
 
     #[test]

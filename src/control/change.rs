@@ -26,7 +26,10 @@ impl Management {
             request => {
                 let edits = edits::of(request)?;
                 let edited = self.state.config().edit(&edits).map_err(|error| refused(&error))?;
-                self.guarded(edited, request.force(), supervisor)
+                let warnings = edited.warnings;
+                let (changed, concerns) =
+                    self.guarded(edited.config, request.force(), supervisor)?;
+                Ok((changed, concerns.into_iter().chain(warnings).collect()))
             }
         }
     }
@@ -38,8 +41,7 @@ impl Management {
         force: bool,
         supervisor: &mut Supervisor,
     ) -> Result<Changed, RequestError> {
-        let concerns = guard::concerns(self.state.config(), &config, |key| self.state.found(key));
-        let concerns: Vec<_> = concerns.iter().map(ToString::to_string).collect();
+        let concerns = self.concerns(&config);
         if !concerns.is_empty() && !force {
             return Err(RequestError::new(
                 ErrorCode::REFUSED,
@@ -52,6 +54,12 @@ impl Management {
                 .with_data(vec![error])
         })?;
         Ok((changed, concerns))
+    }
+
+    /// What a configuration would do that nobody may want, one sentence each.
+    fn concerns(&self, config: &Config) -> Vec<String> {
+        let concerns = guard::concerns(self.state.config(), config, |key| self.state.found(key));
+        concerns.iter().map(ToString::to_string).collect()
     }
 
     /// Makes a configuration the running one; all of it or nothing.
@@ -105,6 +113,8 @@ impl Management {
             )
             .with_data(undone));
         }
+        // The file is what is wanted: what it takes away is told, and not refused.
+        let concerns = self.concerns(&config);
         let saved = config.clone();
         let changed = self.take(config, supervisor).map_err(|error| {
             let message = format!("{} is not applied, what runs stays", self.config_path.display());
@@ -113,7 +123,7 @@ impl Management {
         self.saved = saved;
         let undone = undone.into_iter().map(|change| format!("undone: {change}"));
         let warnings = warnings.iter().map(ToString::to_string);
-        Ok((changed, warnings.chain(undone).collect()))
+        Ok((changed, warnings.chain(undone).chain(concerns).collect()))
     }
 
     /// What the file says now, and its warnings.

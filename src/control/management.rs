@@ -13,6 +13,7 @@ use tokio::time::sleep_until;
 use super::admin::{Command, Server};
 use super::adoption::Adoption;
 use super::alarms::Alarms;
+use super::audit::Audit;
 use super::compile::Compiler;
 use super::events::EventLog;
 use super::jobs::Asker;
@@ -265,11 +266,12 @@ impl Management {
     fn hangup(&mut self, supervisor: &mut Supervisor) {
         self.pulse.tell(Notice::Reloading);
         let outcome = self.reload(false, supervisor);
-        if let Err(error) = &outcome {
-            for mistake in &error.data {
-                tracing::error!("{mistake}");
-            }
+        match &outcome {
+            Ok((_, warnings)) => warnings.iter().for_each(|warning| tracing::warn!("{warning}")),
+            Err(error) => error.data.iter().for_each(|mistake| tracing::error!("{mistake}")),
         }
+        let changed = outcome.as_ref().map(|(changed, _)| *changed);
+        Audit::of_signal("SIGHUP (reload)", changed).log();
         self.record_reload(&outcome);
         if self.has_served {
             self.pulse.tell(Notice::Reloaded);

@@ -15,26 +15,35 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::super::default;
-use super::super::error::Mistake;
+use super::super::error::{Place, Warning};
 use super::super::model::{Config, Pool, Service, Vip};
 use super::super::outline::{self, Child, Table};
 use super::super::validate::MAX_ITEMS;
 use super::super::write::to_toml;
 use super::{EditError, ObjectKind, Touched};
 
-/// Checks what was touched, and puts it into the form in which the reader returns it.
-pub(super) fn validate(config: &mut Config, touched: &Touched) -> Result<(), EditError> {
+/// Checks what was touched, and puts it into the form in which the reader returns it. Returns what is
+/// worth a look of it.
+pub(super) fn validate(config: &mut Config, touched: &Touched) -> Result<Vec<String>, EditError> {
     check_counts(config)?;
     check_references(config, touched)?;
     if touched.pools.is_empty() && touched.services.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let part = part_of(config, touched);
-    let (read, _) = super::super::parse(&to_toml(&part)).map_err(|errors| {
+    let (read, warnings) = super::super::parse(&to_toml(&part)).map_err(|errors| {
         let outline = outline::of(&part);
-        let sentence = |mistake: &Mistake| sentence(mistake, &outline);
-        EditError::Invalid { mistakes: errors.mistakes.iter().map(sentence).collect() }
+        let mistakes = errors.mistakes.iter();
+        let mistakes = mistakes.map(|mistake| sentence(&mistake.place, &mistake.mend, &outline));
+        EditError::Invalid { mistakes: mistakes.collect() }
     })?;
+    let mut told = Vec::new();
+    if warnings.iter().any(|warning| is_of_touched(warning, &part, touched)) {
+        let outline = outline::of(&part);
+        let warnings = warnings.iter().filter(|warning| is_of_touched(warning, &part, touched));
+        told.extend(warnings.map(|warning| sentence(&warning.place, &warning.message, &outline)));
+    }
+    told.extend(unused_pools(config, touched));
     for pool in read.pools.into_iter().filter(|pool| touched.pools.contains(&pool.name)) {
         if let Some(place) = config.pools.iter_mut().find(|other| other.name == pool.name) {
             *place = pool;
@@ -46,7 +55,40 @@ pub(super) fn validate(config: &mut Config, touched: &Touched) -> Result<(), Edi
             *place = service;
         }
     }
-    Ok(())
+    Ok(told)
+}
+
+/// Whether a warning is about something that was touched, and not about what the edits ask for or
+/// about what only the whole configuration shows.
+fn is_of_touched(warning: &Warning, part: &Config, touched: &Touched) -> bool {
+    let Some((list, rest)) = warning.place.key.split_once('[') else { return false };
+    let Some((place, rest)) = rest.split_once(']') else { return false };
+    let Ok(place) = place.parse::<usize>() else { return false };
+    let is_touched = match list {
+        "pool" => part.pools.get(place).is_some_and(|pool| touched.pools.contains(&pool.name)),
+        "service" => {
+            part.services.get(place).is_some_and(|one| touched.services.contains(&one.name))
+        }
+        _ => false,
+    };
+    // The admin state and, of a whole pool, that it is under its threshold is what the edits do; that
+    // a pool is used by nobody, which its name is blamed for, the part cannot tell.
+    is_touched && !matches!(rest, "" | ".admin_state" | ".name")
+}
+
+/// Pools that were touched and that no service uses.
+fn unused_pools(config: &Config, touched: &Touched) -> Vec<String> {
+    let mut unused: BTreeSet<&String> = touched.pools.iter().collect();
+    for pool in config.services.iter().flat_map(|service| &service.pools) {
+        if unused.is_empty() {
+            break;
+        }
+        unused.remove(pool);
+    }
+    unused
+        .into_iter()
+        .map(|pool| format!("pool {pool} is used by no service; name it in a service's pools"))
+        .collect()
 }
 
 fn check_counts(config: &Config) -> Result<(), EditError> {
@@ -197,17 +239,21 @@ fn stand_in_of_service(
     })
 }
 
-/// A mistake of the small text, told without its lines: they are no one's.
-fn sentence(mistake: &Mistake, outline: &Table) -> String {
-    let (object, key) = object_of(&mistake.place.key, outline);
-    let value = mistake.place.value.as_ref().map(|value| format!(" = {value}"));
+/// A mistake of the small text, or a warning, told without its lines: they are no one's.
+fn sentence(place: &Place, text: &str, outline: &Table) -> String {
+    let (object, key) = object_of(&place.key, outline);
+    // Some texts name the key themselves.
+    if !key.is_empty() && !object.is_empty() && text.starts_with(key) {
+        return format!("{object}: {}", without_places(text, outline));
+    }
+    let value = place.value.as_ref().map(|value| format!(" = {value}"));
     let subject = match (object.is_empty(), key) {
         (_, "") => object,
         (true, key) => format!("{key}{}", value.unwrap_or_default()),
         (false, key) => format!("{object}: {key}{}", value.unwrap_or_default()),
     };
     let separator = if subject.is_empty() { "" } else { " " };
-    format!("{subject}{separator}{}", without_places(&mistake.mend, outline))
+    format!("{subject}{separator}{}", without_places(text, outline))
 }
 
 /// The objects and the key of a path such as `pool[0].backend[1].weight`: what people call the

@@ -92,6 +92,16 @@ pub enum Edit {
     },
 }
 
+/// What came of some edits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edited {
+    /// The configuration after them.
+    pub config: Config,
+    /// What works, but perhaps not as intended, of the pools and services that were added or changed.
+    /// What the edits asked for themselves, such as an admin state, is not among it.
+    pub warnings: Vec<String>,
+}
+
 /// Names of the objects that some edits concern.
 #[derive(Debug, Default)]
 struct Touched {
@@ -115,14 +125,14 @@ impl Config {
     ///
     /// The first edit that names what does not exist, or adds what does; else what is wrong with the
     /// result. The configuration itself stays as it is.
-    pub fn edit(&self, edits: &[Edit]) -> Result<Self, EditError> {
+    pub fn edit(&self, edits: &[Edit]) -> Result<Edited, EditError> {
         let mut edited = self.clone();
         let mut touched = Touched::default();
         for edit in edits {
             edited.make(edit, &mut touched)?;
         }
-        check::validate(&mut edited, &touched)?;
-        Ok(edited)
+        let warnings = check::validate(&mut edited, &touched)?;
+        Ok(Edited { config: edited, warnings })
     }
 
     fn make(&mut self, edit: &Edit, touched: &mut Touched) -> Result<(), EditError> {
