@@ -102,7 +102,6 @@ struct Block {
     latency: Padded<HistogramCells>,
     /// By [`Family`].
     flows: [Padded<FlowCells>; 2],
-    generation: Padded<Counter>,
     /// By [`PortId`].
     port_rx: Padded<[Counter; PORT_CAP]>,
     dropped: Row,
@@ -123,7 +122,6 @@ pub fn worker<R: Reason>(backend_capacity: usize) -> (WorkerCounters<R>, StatsVi
         runtime: Padded::default(),
         latency: Padded::default(),
         flows: [Padded::default(), Padded::default()],
-        generation: Padded::default(),
         port_rx: Padded::default(),
         dropped: Row::new(R::COUNT),
         backends: Row::new(backend_capacity.saturating_mul(BACKEND.stride)),
@@ -387,12 +385,6 @@ impl<R: Reason> WorkerCounters<R> {
         if let Some(counter) = self.backend(backend, BACKEND.flows) {
             counter.set(counter.read().saturating_sub(1));
         }
-    }
-
-    /// The number of the tables that the worker uses, a `snapshot::Generation`.
-    #[inline]
-    pub fn set_generation(&mut self, generation: u64) {
-        self.block.generation.set(generation);
     }
 
     #[inline]

@@ -5,10 +5,11 @@ mod world;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use lodestone::config::AdminState;
 use lodestone::conntrack::HALF_OPEN_TIMEOUT;
 use lodestone::forward::DropReason;
 use lodestone::packet::TcpFlags;
-use lodestone::steer::{AdminState, Health};
+use lodestone::steer::Health;
 use world::{CONFIG, World, tcp, udp};
 
 const TEN: &str = "10.1.0.101";
@@ -34,9 +35,8 @@ fn without(backend: &str) -> String {
 fn set(world: &mut World, address: IpAddr, admin: AdminState) {
     let pool = world.state.config().pools.iter().find(|pool| pool.name == "ten").unwrap();
     let backend = pool.backends.iter().find(|backend| backend.address == address).unwrap();
-    let key = world.state.find("ten", &backend.name.clone()).unwrap();
-    assert!(world.state.set_admin(&key, admin));
-    world.publish();
+    let name = backend.name.clone();
+    world.set_admin("ten", &name, admin);
 }
 
 fn set_health(world: &mut World, address: IpAddr, health: Health) {
@@ -253,9 +253,7 @@ fn any_port_of_tcp_and_udp_is_carried() {
 #[test]
 fn without_an_enabled_backend_packets_have_a_counted_reason() {
     let mut world = World::new(1_024);
-    let key = world.state.find("v4", "a").unwrap();
-    assert!(world.state.set_admin(&key, AdminState::Disabled));
-    world.publish();
+    world.set_admin("v4", "a", AdminState::Disabled);
     let packet = tcp("10.1.0.100", 1, 7, 80, SYN);
     assert_eq!(world.backend_of(&packet), Err(DropReason::NoBackend));
     assert_eq!(world.backend_of(&tcp("10.1.0.102", 1, 7, 80, SYN)), Err(DropReason::NoNextHop));

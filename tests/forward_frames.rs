@@ -4,10 +4,10 @@ mod world;
 
 use std::collections::BTreeSet;
 
+use lodestone::config::AdminState;
 use lodestone::forward::{DropReason, Verdict};
 use lodestone::packet::encapsulation::decapsulate;
 use lodestone::packet::{HeapBuf, Network, PacketBuf, TcpFlags, parse};
-use lodestone::steer::AdminState;
 use world::fixtures::{self, Expected};
 use world::{BACK, FRONT, World, tcp};
 
@@ -64,13 +64,11 @@ fn every_drop_reason_has_a_frame() {
 fn a_service_whose_backends_are_all_disabled_has_a_reason_and_serves_again() {
     let mut world = World::new(1_024);
     let packet = tcp("10.1.0.100", 1, 4_000, 80, TcpFlags::SYN);
-    let key = world.state.find("v4", "a").unwrap();
     for (admin, expected) in [
         (AdminState::Disabled, Verdict::Drop(DropReason::NoBackend)),
         (AdminState::Enabled, Verdict::Transmit(BACK)),
     ] {
-        world.state.set_admin(&key, admin);
-        world.publish();
+        world.set_admin("v4", "a", admin);
         assert_eq!(world.send(FRONT, &packet).0, expected);
     }
 }

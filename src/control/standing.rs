@@ -67,16 +67,6 @@ pub const fn admin_state(state: config::AdminState) -> AdminState {
     }
 }
 
-/// The other way round.
-#[must_use]
-pub const fn configured(state: AdminState) -> config::AdminState {
-    match state {
-        AdminState::Enabled => config::AdminState::Enabled,
-        AdminState::Draining => config::AdminState::Draining,
-        AdminState::Disabled => config::AdminState::Disabled,
-    }
-}
-
 /// What the brain sees of a pool, given what probes found of each backend.
 pub fn pool_state(pool: &config::Pool, mut health: impl FnMut(&BackendKey) -> Health) -> PoolState {
     let backend_state = |backend: &config::Backend| BackendState {

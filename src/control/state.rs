@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::backend_slots::BackendSlots;
 use super::stable_ids::StableIds;
-use super::standing::{self, StandingPool, StandingService};
+use super::standing::{StandingPool, StandingService};
 use super::vip_ids::VipIds;
 use crate::config::{self, BackendKey, Config};
 use crate::forward::VipEntry;
@@ -175,21 +175,6 @@ impl State {
         self.locate(key)
             .and_then(|(pool, place)| pool.state.backends.get(place))
             .map_or(AdminState::Enabled, |backend| backend.admin)
-    }
-
-    /// Edits the configuration so that it says this of a backend; returns whether it is news.
-    pub fn set_admin(&mut self, key: &BackendKey, admin: AdminState) -> bool {
-        let mut config = Config::clone(&self.config);
-        let backend = config
-            .pools
-            .iter_mut()
-            .filter(|pool| pool.name == key.pool)
-            .flat_map(|pool| &mut pool.backends)
-            .find(|b| b.address == key.address && b.virtual_network == key.virtual_network);
-        let Some(backend) = backend else { return false };
-        backend.admin_state = standing::configured(admin);
-        // Nothing comes or goes, so that no number is taken and none begins to rest.
-        self.apply(config, Generation(0), Duration::ZERO).is_ok_and(|applied| applied.changed)
     }
 
     /// What probes found of a backend; without a monitor it is always up.

@@ -12,8 +12,11 @@ mod tables;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::State;
 use crate::config::{self, Config};
+use crate::snapshot::Generation;
 
 /// What precedes the pools.
 const HEAD: &str = r#"
@@ -70,6 +73,15 @@ fn service(name: &str, pools: &[&str], vip: &str) -> String {
 
 fn text(parts: &[String]) -> String {
     HEAD.to_owned() + MONITOR + &parts.concat()
+}
+
+/// Edits the configuration in force so that it says this of a backend.
+fn set_admin(state: &mut State, pool: &str, backend: &str, admin_state: config::AdminState) {
+    let (pool, backend) = (pool.to_owned(), backend.to_owned());
+    let edit = config::Edit::SetBackendAdminState { pool, backend, admin_state };
+    let edited = state.config().edit(&[edit]).unwrap();
+    // Nothing comes or goes, so that no number is taken and none begins to rest.
+    state.apply(edited.config, Generation(0), Duration::ZERO).unwrap();
 }
 
 fn parsed(text: &str) -> Config {

@@ -30,7 +30,6 @@ impl<R: Reason> StatsView<R> {
             totals: self.block.cells.read(),
             ipv4: self.block.flows[0].read(),
             ipv6: self.block.flows[1].read(),
-            generation: self.generation(),
             runtime: self.block.runtime.read(),
             latency: self.block.latency.read(),
             ports: (0..=u8::MAX).map(PortId).take(PORT_CAP).map(|id| self.port_rx(id)).collect(),
@@ -39,12 +38,6 @@ impl<R: Reason> StatsView<R> {
             services: (0..self.block.service_count.read()).map(|id| self.service_at(id)).collect(),
             reason: PhantomData,
         }
-    }
-
-    /// The number of the tables that the worker uses.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.block.generation.read()
     }
 
     /// All but drops, flows and backends. Unlike [`Self::snapshot`] it allocates nothing.
@@ -189,8 +182,6 @@ pub struct StatsSnapshot<R> {
     pub ipv4: FlowTotals,
     /// IPv6 flows.
     pub ipv6: FlowTotals,
-    /// The number of the tables in use; of several workers the oldest.
-    pub generation: u64,
     /// Where the cycles went.
     pub runtime: RuntimeTotals,
     /// How long received bursts took.
@@ -239,7 +230,6 @@ impl<R: Reason> StatsSnapshot<R> {
         self.totals += other.totals;
         self.ipv4 += other.ipv4;
         self.ipv6 += other.ipv6;
-        self.generation = self.generation.min(other.generation);
         for (sum, packets) in self.dropped.iter_mut().zip(&other.dropped) {
             *sum = sum.wrapping_add(*packets);
         }

@@ -118,7 +118,6 @@ where
         self.stopwatch.begin(start, &mut self.counters);
         // Also without traffic: a verb returns when every worker has adopted its change.
         self.tables.refresh();
-        self.counters.set_generation(self.tables.generation().0);
         let mut busy = 0;
         for port in (0..=u8::MAX).map(PortId).take(self.ports.len()) {
             busy += self.receive(now, port, &mut time);

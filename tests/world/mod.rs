@@ -173,6 +173,16 @@ impl World {
         self.tables = self.compiler.compile(&self.state, &KnownLinks::new(self.state.config()));
     }
 
+    /// Edits the configuration so that it says this of a backend, and compiles.
+    pub fn set_admin(&mut self, pool: &str, backend: &str, admin_state: config::AdminState) {
+        let (pool, backend) = (pool.to_owned(), backend.to_owned());
+        let edit = config::Edit::SetBackendAdminState { pool, backend, admin_state };
+        let edited = self.state.config().edit(&[edit]).unwrap();
+        // Nothing comes or goes, so that no number is taken and none begins to rest.
+        self.state.apply(edited.config, Generation(0), Duration::ZERO).unwrap();
+        self.publish();
+    }
+
     /// Takes another configuration and compiles.
     pub fn apply(&mut self, text: &str, generation: u64) {
         let (config, _) = config::parse(text).unwrap_or_else(|errors| panic!("{errors}"));

@@ -130,11 +130,6 @@ impl Entry {
         self.asked = if self.mac.is_none() { 0 } else { self.asked.min(QUICK_ASKS) };
         self.check(now);
     }
-
-    /// Takes a MAC from before a restart, unless a newer one is known.
-    pub(super) fn restore(&mut self, mac: MacAddress) {
-        self.mac.get_or_insert(mac);
-    }
 }
 
 #[cfg(test)]
@@ -211,17 +206,5 @@ mod tests {
             asked.iter().map(|(second, _)| *second).collect::<Vec<_>>(),
             [100, 101, 102, 103, 105]
         );
-    }
-
-    #[test]
-    fn a_remembered_mac_is_used_and_checked() {
-        let mut jitter = Jitter::new(1);
-        let mut entry = Entry::new();
-        entry.restore(MAC);
-        assert_eq!((entry.mac(), entry.state()), (Some(MAC), NeighbourState::Stale));
-        assert_eq!(entry.ask(seconds(0)), Ask::Unicast(MAC));
-        entry.hear(OTHER, seconds(0), &mut jitter);
-        entry.restore(MAC);
-        assert_eq!(entry.mac(), Some(OTHER), "what was heard counts for more");
     }
 }

@@ -141,16 +141,6 @@ impl Neighbours {
         }
     }
 
-    /// Takes MACs that were known before management restarted, for next hops that are set. They are
-    /// used at once and checked at the next poll.
-    pub fn restore(&mut self, known: impl IntoIterator<Item = (NextHop, MacAddress)>) {
-        for (hop, mac) in known {
-            if let Some(entry) = self.entries.get_mut(&hop) {
-                entry.restore(mac);
-            }
-        }
-    }
-
     /// The link of `port` came up: announces its addresses, and checks its neighbours, which may
     /// not be the same as before.
     pub fn link_up(&mut self, port: PortId, now: Duration) {

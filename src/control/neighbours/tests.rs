@@ -374,21 +374,12 @@ fn listener_queries_for_our_groups_are_answered_within_a_second() {
 }
 
 #[test]
-fn next_hops_that_stay_keep_their_mac_and_a_restart_remembers_it() {
+fn next_hops_that_stay_keep_their_mac() {
     let mut neighbours = resolver(&["192.0.2.254", "192.0.2.9"]);
     neighbours.heard(PORT, &arp_reply(GATEWAY, "192.0.2.254"), seconds(3));
     neighbours.set_targets(&[hop("192.0.2.254"), hop("192.0.2.254"), hop("192.0.2.10")]);
     assert_eq!(neighbours.lookup(PORT, ip("192.0.2.254")), Some(GATEWAY));
     assert_eq!(neighbours.entries().count(), 2);
-
-    let mut restarted = resolver(&["192.0.2.254"]);
-    restarted.restore([(hop("192.0.2.254"), GATEWAY), (hop("192.0.2.9"), GATEWAY)]);
-    assert_eq!(restarted.lookup(PORT, ip("192.0.2.254")), Some(GATEWAY));
-    assert_eq!(restarted.entries().count(), 1);
-    assert_eq!(
-        said(&restarted.poll(seconds(3))),
-        ["arp 192.0.2.1 asks for 192.0.2.254 to 02:00:00:00:00:09"]
-    );
 }
 
 // Whatever arrives, nothing panics and nobody but the next hops gets a MAC.

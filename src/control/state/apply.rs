@@ -62,18 +62,6 @@ pub struct Applied {
     pub services: Vec<ServiceId>,
 }
 
-impl Applied {
-    /// Adds what another change was about, so that one publish can follow several.
-    pub fn merge(&mut self, other: Self) {
-        self.changed |= other.changed;
-        self.tables |= other.tables;
-        self.targets |= other.targets;
-        self.addresses |= other.addresses;
-        self.backends.extend(other.backends);
-        self.services.extend(other.services);
-    }
-}
-
 impl State {
     /// Takes another configuration; all of it or nothing. What probes found stays for the backends
     /// that stay, as long as their pool has a monitor. `next` is the generation that the first

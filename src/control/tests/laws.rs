@@ -210,7 +210,7 @@ fn health_is_in_the_digest_of_the_inputs_and_admin_states_are_not() {
     let key = appliance.key("a", "b2");
     appliance.state.set_health(&key, Health::Up);
     let both = digests(&appliance);
-    assert!(appliance.state.set_admin(&key, crate::steer::AdminState::Draining));
+    set_admin(&mut appliance.state, "a", "b2", config::AdminState::Draining);
     appliance.compile();
     let drained = digests(&appliance);
     assert!(drained.configuration != both.configuration && drained.inputs == both.inputs);

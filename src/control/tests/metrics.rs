@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::running::arp_answer;
 use super::*;
-use crate::config::{Admin, BackendKey};
+use crate::config::{Admin, AdminState, BackendKey};
 use crate::control::WorkerRemote;
 use crate::control::admin::Server;
 use crate::control::events::{EventKind, Severity};
@@ -27,7 +27,7 @@ use crate::id::{BackendId, Family, PortId, ServiceId, WorkerId};
 use crate::packet::MacAddress;
 use crate::snapshot::{self, Generation, Reader};
 use crate::stats;
-use crate::steer::{AdminState, Health};
+use crate::steer::Health;
 use crate::worker::{Mailbox, mailbox};
 
 /// A port in the state that the test sets.
@@ -305,8 +305,7 @@ const CASES: &[Case] = &[
         "service_pool_share_ratio",
         |w| {
             for name in ["b1", "b2"] {
-                let key = w.management.state.find("web", name).unwrap();
-                w.management.state.set_admin(&key, AdminState::Disabled);
+                set_admin(&mut w.management.state, "web", name, AdminState::Disabled);
             }
         },
         &["{service=\"site\",pool=\"web\"} 0"],
@@ -327,8 +326,7 @@ const CASES: &[Case] = &[
     (
         "backend_admin_state",
         |w| {
-            let key = w.key();
-            w.management.state.set_admin(&key, AdminState::Draining);
+            set_admin(&mut w.management.state, "web", "b1", AdminState::Draining);
         },
         &[
             "{pool=\"web\",backend=\"b1\",state=\"enabled\"} 0",

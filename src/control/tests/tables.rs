@@ -13,6 +13,15 @@ use crate::packet::{FlowHash, MacAddress};
 use crate::snapshot::Generation;
 use crate::steer::{AdminState, Health};
 
+/// As the configuration has it.
+const fn configured(state: AdminState) -> config::AdminState {
+    match state {
+        AdminState::Enabled => config::AdminState::Enabled,
+        AdminState::Draining => config::AdminState::Draining,
+        AdminState::Disabled => config::AdminState::Disabled,
+    }
+}
+
 pub(super) const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 pub(super) const THEIRS: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
 
@@ -85,7 +94,7 @@ impl Appliance {
 
     pub(super) fn set(&mut self, pool: &str, name: &str, admin: AdminState, health: Health) {
         let key = self.key(pool, name);
-        self.state.set_admin(&key, admin);
+        set_admin(&mut self.state, pool, name, configured(admin));
         self.state.set_health(&key, health);
         self.compile();
     }
