@@ -58,7 +58,8 @@ pub fn status(reply: &StatusReply) -> String {
             color::state(if port.link_up { "up" } else { "down" }),
             port.mac.clone(),
             port.mtu.to_string(),
-            if port.rss { "yes" } else { "no" }.into(),
+            // Without the fields that it hashes.
+            port.rss.split(" (").next().unwrap_or_default().into(),
             count(port.rx_packets),
             count(port.tx_packets),
             count(port.rx_missed),

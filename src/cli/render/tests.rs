@@ -29,7 +29,7 @@ fn status_shows_the_appliance_at_a_glance() {
             device: "net_af_packet0".into(),
             mac: "02:00:00:00:00:01".into(),
             link_up: true,
-            rss: false,
+            rss: "not needed".into(),
             mtu: 1500,
             rx_packets: 1_234_567,
             tx_packets: 99_999,
@@ -57,8 +57,8 @@ inputs 0b, configuration 0a
 WORKER  CORE  GENERATION    STATE
 0          1          12  current
 
-PORT  LINK                MAC   MTU  RSS    RX     TX  MISSED
-lan     up  02:00:00:00:00:01  1500   no  1.2M  99999       0
+PORT  LINK                MAC   MTU         RSS    RX     TX  MISSED
+lan     up  02:00:00:00:00:01  1500  not needed  1.2M  99999       0
     device net_af_packet0
 
 SERVICE  POOL  HEALTHY

@@ -49,7 +49,7 @@ impl Management {
                     device: port.device.clone(),
                     mac: self.ports.mac(id).to_string(),
                     link_up: state.link_up,
-                    rss: state.rss,
+                    rss: state.spread,
                     mtu: port.mtu,
                     rx_packets: state.rx_packets,
                     tx_packets: state.tx_packets,

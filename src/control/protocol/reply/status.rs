@@ -72,8 +72,9 @@ pub struct PortStatus {
     pub mac: String,
     /// Whether the link is up.
     pub link_up: bool,
-    /// Whether the device spreads flows over its queues.
-    pub rss: bool,
+    /// How received packets are spread over the queues: `not needed`, `on (…)`, `missing` or
+    /// `not taken`.
+    pub rss: String,
     /// The longest IP packet in bytes.
     pub mtu: u16,
     /// Frames received.
