@@ -95,7 +95,7 @@ impl State {
     fn check_room(&mut self, change: &Change<'_>, now: Duration) -> Result<(), ApplyError> {
         self.slots.check_room(change.backends_joined.len())?;
         let vips = change.vips.as_ref();
-        self.vip_ids.check_room(vips.map_or(0, |vips| vips.joined.len()), now)?;
+        self.vip_ids.check_room(vips.map_or(&[], |vips| &vips.joined), now)?;
         if change.services.joined.len() > self.service_ids.available() {
             return Err(ApplyError::Services { limit: self.service_ids.limit() });
         }
