@@ -185,7 +185,24 @@ const VERBS: &[(&[&str], &str, &str, &str)] = &[
         "forgot 7 flows",
     ),
     (&["reload"], "reload", CHANGED, "done"),
-    (&["config", "save"], "config.save", r#"{"path":"/f","written":1}"#, "wrote 1 change to /f"),
+    (
+        &["config", "save"],
+        "config.save",
+        r#"{"path":"/f","changed":true,"written":1,"warnings":["look"]}"#,
+        "wrote 1 change to /f\nwarning: look",
+    ),
+    (
+        &["config", "save"],
+        "config.save",
+        r#"{"path":"/f","changed":false,"written":0}"#,
+        "/f says already what runs",
+    ),
+    (
+        &["config", "save"],
+        "config.save",
+        r#"{"path":"/f","changed":true,"written":0}"#,
+        "wrote /f anew",
+    ),
 ];
 
 #[test]

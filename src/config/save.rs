@@ -48,6 +48,9 @@ pub struct Saved {
     pub stamp: Stamp,
     /// Whether it was written: a file that says the configuration already is left alone.
     pub is_written: bool,
+    /// The file is replaced, but what follows from the reason told here is not certain: that a power
+    /// cut now leaves the new one.
+    pub warning: Option<String>,
 }
 
 /// A configuration was not written; the file is as it was.
@@ -148,6 +151,21 @@ fn read(path: &Path) -> io::Result<String> {
 ///
 /// The file holds something else than expected, cannot be read, or cannot be replaced as described.
 pub fn save(path: &Path, config: &Config, expected: Expected<'_>) -> Result<Saved, SaveError> {
+    save_with(path, config, expected, sync_folder)
+}
+
+/// A rename outlasts a power cut when its folder is on the disk.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The same, with another way to bring a folder to the disk.
+fn save_with(
+    path: &Path,
+    config: &Config,
+    expected: Expected<'_>,
+    sync_folder: impl Fn(&Path) -> io::Result<()>,
+) -> Result<Saved, SaveError> {
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let old = content(&target, path, expected)?;
     let text = write::update(old.as_deref().unwrap_or(""), config);
@@ -157,10 +175,20 @@ pub fn save(path: &Path, config: &Config, expected: Expected<'_>) -> Result<Save
         return Err(SaveError::Meaning { path: path.to_owned() });
     }
     let is_written = old.as_ref() != Some(&text);
+    let mut warning = None;
     if is_written {
-        replace(&target, path, &text, |target| content(target, path, expected).map(drop))?;
+        let folder = folder_of(&target);
+        replace(&target, folder, path, &text, |target| content(target, path, expected).map(drop))?;
+        // The new file is in its place, whatever comes of this.
+        warning = sync_folder(folder).err().map(|error| {
+            format!(
+                "{} is written, but its folder could not be brought to the disk: {error}; a power \
+                 cut may bring the old file back, so check the disk and save again",
+                path.display()
+            )
+        });
     }
-    Ok(Saved { stamp: Stamp::of(text.as_bytes()), is_written })
+    Ok(Saved { stamp: Stamp::of(text.as_bytes()), is_written, warning })
 }
 
 /// What the file holds, if that is as expected; `None` if there is none.
@@ -191,17 +219,21 @@ fn content(
     }
 }
 
+fn folder_of(target: &Path) -> &Path {
+    match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
 fn replace(
     target: &Path,
+    folder: &Path,
     path: &Path,
     text: &str,
     check: impl Fn(&Path) -> Result<(), SaveError>,
 ) -> Result<(), SaveError> {
     let failed = |source| SaveError::Write { path: path.to_owned(), source };
-    let folder = match target.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
     // Readable by its owner alone from the first moment; removed again if anything fails.
     let mut file =
         tempfile::Builder::new().prefix(".lodestone-").tempfile_in(folder).map_err(failed)?;
@@ -219,7 +251,37 @@ fn replace(
     }
     file.as_file().sync_all().map_err(failed)?;
     check(target)?;
-    file.persist(target).map_err(|error| failed(error.error))?;
-    // The rename itself must outlast a power cut.
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    file.persist(target).map(drop).map_err(|error| failed(error.error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "[appliance]\nname = \"a\"\nflow_hash_key = \
+                        \"000102030405060708090a0b0c0d0e0f\"\n[cpu]\nmanagement = 0\nworkers = [1]\n\
+                        [[port]]\nname = \"lan\"\ndevice = \"net_lan\"\n\
+                        addresses = [\"192.0.2.2/24\"]\n";
+
+    #[test]
+    fn a_folder_that_is_not_brought_to_the_disk_is_a_warning_since_the_file_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lodestone.toml");
+        fs::write(&path, TEXT).unwrap();
+        let mut loaded = load_stamped(&path).unwrap();
+        loaded.config.appliance.name = "b".to_owned();
+        let expected = Expected::Unchanged(&loaded.stamp);
+        let fails = |_: &Path| Err(io::Error::other("as the test wants"));
+        let saved = save_with(&path, &loaded.config, expected, fails).unwrap();
+        assert!(saved.is_written);
+        let warning = saved.warning.unwrap();
+        assert!(
+            warning.contains("is written, but") && warning.contains("as the test"),
+            "{warning}"
+        );
+        assert!(fs::read_to_string(&path).unwrap().contains("name = \"b\""));
+        // There is nothing to write, and so nothing to bring to the disk.
+        let saved = save_with(&path, &loaded.config, Expected::Anything, fails).unwrap();
+        assert_eq!((saved.is_written, saved.warning), (false, None));
+    }
 }

@@ -43,9 +43,14 @@ pub fn flush(reply: &FlushReply) -> String {
 /// `lodectl config save`
 #[must_use]
 pub fn save(reply: &SaveReply) -> String {
-    match reply.written {
-        0 => format!("{} says already what runs\n", reply.path),
+    let mut text = match reply.written {
+        _ if !reply.changed => format!("{} says already what runs\n", reply.path),
+        0 => format!("wrote {} anew\n", reply.path),
         1 => format!("wrote 1 change to {}\n", reply.path),
         changes => format!("wrote {changes} changes to {}\n", reply.path),
+    };
+    for warning in &reply.warnings {
+        text += &wrap(&format!("warning: {warning}"), 0);
     }
+    text
 }

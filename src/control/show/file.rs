@@ -43,7 +43,7 @@ impl Management {
         let running = self.state.config();
         let path = self.config_path.display().to_string();
         let (differences, expected) = match self.read_file() {
-            Ok(file) if file.config == self.saved || force => {
+            Ok(file) if force || config::diff(&self.saved, &file.config).is_empty() => {
                 (config::diff(&file.config, running), Some(file.stamp))
             }
             Ok(file) => {
@@ -67,11 +67,12 @@ impl Management {
             }
         };
         let expected = expected.as_ref().map_or(Expected::Anything, Expected::Unchanged);
-        config::save(&self.config_path, running, expected)
+        let saved = config::save(&self.config_path, running, expected)
             .map_err(|error| RequestError::new(ErrorCode::NOT_WRITTEN, error.to_string()))?;
-        let written = count(differences.len());
+        let written = if saved.is_written { count(differences.len()) } else { 0 };
         self.saved = running.clone();
-        Ok(SaveReply { path, written })
+        let warnings = saved.warning.into_iter().collect();
+        Ok(SaveReply { path, changed: saved.is_written, written, warnings })
     }
 
     pub(super) fn config_diff(&self) -> Result<DiffReply, RequestError> {
@@ -79,7 +80,7 @@ impl Management {
         let differences = config::diff(&file, self.state.config());
         Ok(DiffReply {
             path: self.config_path.display().to_string(),
-            file_changed: file != self.saved,
+            file_changed: !config::diff(&self.saved, &file).is_empty(),
             differences: differences
                 .into_iter()
                 .map(|difference| DifferenceState {

@@ -139,7 +139,11 @@ fn a_save_keeps_comments_and_undoes_nothing_unless_forced() {
     let appliance = Appliance::start(&two(), "");
     let commented = format!("# by hand\n{}", file(&two(), ""));
     appliance.write(&commented);
-    assert_eq!(done(&appliance.call("config.save", Value::Null))["written"], 0);
+    let nothing = appliance.call("config.save", Value::Null);
+    assert_eq!(
+        (&done(&nothing)["written"], &nothing["result"]["changed"]),
+        (&json!(0), &json!(false))
+    );
     let zero = json!({"backend": "web/b1", "weight": 0});
     done(&appliance.call("backend.weight", zero));
     assert_eq!(done(&appliance.call("config.save", Value::Null))["written"], 1);
@@ -160,6 +164,19 @@ fn a_save_keeps_comments_and_undoes_nothing_unless_forced() {
     assert_eq!(text_of(&appliance), by_another);
     done(&appliance.call("config.save", json!({"force": true})));
     assert!(text_of(&appliance).contains("weight = 3"));
+    // Order is no difference.
+    let saved = text_of(&appliance);
+    let (head, service) = saved.split_at(saved.find("[[service]]").unwrap());
+    let (head, pool) = head.split_at(head.find("[[pool]]").unwrap());
+    appliance.write(&[head, service, pool].concat());
+    assert_eq!(appliance.ask("config.diff")["file_changed"], false);
+    done(&appliance.call("config.save", Value::Null));
+    appliance.write("no toml");
+    let replaced = appliance.call("config.save", json!({"force": true}));
+    assert_eq!(
+        (&done(&replaced)["changed"], &replaced["result"]["written"]),
+        (&json!(true), &json!(0))
+    );
     appliance.write("no toml");
     assert_eq!(code(&appliance.call("config.save", Value::Null)), 6);
     assert_eq!(code(&appliance.call("reload", Value::Null)), 2);

@@ -31,8 +31,13 @@ pub struct FlushReply {
 pub struct SaveReply {
     /// The file.
     pub path: String,
-    /// Differences that were written; 0 if the file says already what runs.
+    /// Whether the file was replaced; one that says already what runs is left alone.
+    pub changed: bool,
+    /// Differences that were written.
     pub written: u32,
+    /// What is worth a look, one sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What the connection will carry.
