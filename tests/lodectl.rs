@@ -172,6 +172,7 @@ const VERBS: &[(&[&str], &str, &str, &str)] = &[
     (&["pool", "drain", "web"], "pool.drain", CHANGED, "done"),
     (&["pool", "enable", "web"], "pool.enable", CHANGED, "done"),
     (&["pool", "disable", "web"], "pool.disable", CHANGED, "done"),
+    (&["pool", "threshold", "web", "2"], "pool.threshold", CHANGED, "done"),
     (&["backend", "add", "web/b1", "10.0.0.1", "--weight", "0"], "backend.add", CHANGED, "done"),
     (&["backend", "remove", "web/b1"], "backend.remove", CHANGED, "done"),
     (&["backend", "weight", "web/b1", "0"], "backend.weight", CHANGED, "done"),

@@ -261,6 +261,15 @@ pub enum PoolVerb {
     Enable(PoolArgument),
     /// No flows at all.
     Disable(PoolArgument),
+    /// Set the fewest healthy backends with which it takes new flows.
+    Threshold {
+        /// The pool.
+        pool: String,
+        /// 1 to the number of its backends.
+        threshold: u32,
+        #[command(flatten)]
+        force: Force,
+    },
 }
 
 /// A pool.

@@ -60,6 +60,10 @@ pub fn of(request: &Request) -> Result<Vec<Edit>, RequestError> {
         Request::PoolDrain(params) => pool_state(&params.pool, Draining),
         Request::PoolEnable(params) => pool_state(&params.pool, Enabled),
         Request::PoolDisable(params) => pool_state(&params.pool, Disabled),
+        Request::PoolThreshold(params) => vec![Edit::SetPoolThreshold {
+            pool: params.pool.clone(),
+            threshold: params.threshold as usize,
+        }],
         Request::BackendAdd(params) => {
             let mut backend = Backend::new(&params.backend.name, params.address);
             backend.virtual_network.clone_from(&params.virtual_network);

@@ -18,7 +18,7 @@ use super::reply::{
     PortsReply, SaveReply, ServicesReply, StatusReply, SubscribeReply, TablesReply, VersionReply,
     WorkersReply,
 };
-use super::{ErrorCode, RequestError};
+use super::{ErrorCode, PoolThresholdParams, RequestError};
 
 /// What a method does to the appliance. The socket that a request comes by may refuse a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +168,8 @@ methods! {
     Change "pool.enable" PoolEnable(PoolParams) -> ChangeReply,
     /// The pool's backends get nothing.
     Change "pool.disable" PoolDisable(PoolParams) -> ChangeReply,
+    /// Sets the fewest healthy backends with which a pool takes new flows.
+    Change "pool.threshold" PoolThreshold(PoolThresholdParams) -> ChangeReply,
     /// Adds a backend to a pool.
     Change "backend.add" BackendAdd(BackendAddParams) -> ChangeReply,
     /// Removes a backend. Its flows are decided anew.
@@ -215,6 +217,7 @@ impl Request {
             | Self::PoolDrain(params)
             | Self::PoolEnable(params)
             | Self::PoolDisable(params) => format!("pool {}", params.pool),
+            Self::PoolThreshold(params) => format!("pool {}", params.pool),
             Self::ServiceAdd(params) => format!("service {}", params.service),
             Self::ServiceRemove(params)
             | Self::ServiceDrain(params)
@@ -238,6 +241,7 @@ impl Request {
             | Self::PoolDrain(params)
             | Self::PoolEnable(params)
             | Self::PoolDisable(params) => params.force,
+            Self::PoolThreshold(params) => params.force,
             Self::ServiceRemove(params)
             | Self::ServiceDrain(params)
             | Self::ServiceEnable(params)

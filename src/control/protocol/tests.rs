@@ -66,6 +66,7 @@ pub(in crate::control) const EXAMPLES: &[(&str, &str)] = &[
     ("pool.drain", r#"{"pool":"web"}"#),
     ("pool.enable", r#"{"pool":"web"}"#),
     ("pool.disable", r#"{"pool":"web"}"#),
+    ("pool.threshold", r#"{"pool":"web","threshold":2,"force":true}"#),
     (
         "backend.add",
         r#"{"backend":"web/b1","address":"10.0.0.1","weight":0,"virtual_network":"v","probe_address":"10.9.0.1","admin_state":"draining"}"#,

@@ -78,6 +78,45 @@ fn backends_pools_and_services_come_and_go() {
     }
 }
 
+// A refusal advises to lower the threshold: there is a verb for that.
+#[test]
+fn the_threshold_of_a_pool_is_set() {
+    let appliance = Appliance::start(&two(), "threshold = 2");
+    let drain = || appliance.call("backend.drain", json!({"backend": "web/b1"}));
+    let refused = drain();
+    assert_eq!(code(&refused), 6);
+    assert!(refused["error"]["data"].to_string().contains("lower the threshold"), "{refused}");
+    let set = |params: Value| appliance.call("pool.threshold", params);
+    assert_eq!(done(&set(json!({"pool": "web", "threshold": 1})))["changed"], true);
+    assert_eq!(done(&set(json!({"pool": "web", "threshold": 1})))["changed"], false);
+    done(&drain());
+    assert_eq!(appliance.ask("show.pools")["pools"][0]["threshold"], 1);
+    assert_eq!(code(&set(json!({"pool": "web", "threshold": 2}))), 6);
+    assert_eq!(done(&set(json!({"pool": "web", "threshold": 2, "force": true})))["changed"], true);
+    assert_eq!(code(&set(json!({"pool": "web", "threshold": 3}))), 7, "more than it has backends");
+    assert_eq!(code(&set(json!({"pool": "web", "threshold": 0}))), 7);
+    assert_eq!(code(&set(json!({"pool": "none", "threshold": 1}))), 1);
+}
+
+// The file is what is wanted; what it takes away is told.
+#[test]
+fn warnings_of_verbs_and_reloads_are_in_the_answer() {
+    let appliance = Appliance::start(&two(), "");
+    let mut pool = json!({"pool": "far", "backends": [{"name": "f1", "address": "10.0.1.9"}]});
+    pool["table_size"] = json!(61);
+    let added = appliance.call("pool.add", pool);
+    let warnings = done(&added)["warnings"].to_string();
+    assert!(warnings.contains("pool far is used by no service"), "{warnings}");
+    assert!(warnings.contains("pool far: table_size = 61"), "{warnings}");
+    done(&appliance.call("config.save", Value::Null));
+    let drained = text_of(&appliance)
+        .replace("name = \"site\"", "name = \"site\"\nadmin_state = \"draining\"");
+    appliance.write(&drained);
+    let reloaded = appliance.call("reload", Value::Null);
+    let warnings = done(&reloaded)["warnings"].to_string();
+    assert!(warnings.contains("service site would take no new flows"), "{warnings}");
+}
+
 #[test]
 fn a_batch_is_all_or_nothing_and_one_generation() {
     let appliance = Appliance::start(&two(), "");
