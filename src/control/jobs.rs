@@ -36,22 +36,24 @@ pub(super) enum Question {
     /// Which flows match? At most `limit` of them; all are counted.
     List { filter: Filter, limit: usize },
     /// Forget the flows that match.
-    Flush { filter: Filter, asker: Box<Asker> },
+    Flush { filter: Filter },
 }
 
-/// Who asked for a change that workers make, to be written down when its outcome is known.
+/// Who asked, and what: to be written down when the outcome is known.
 #[derive(Debug)]
 pub(super) struct Asker {
     pub request: Request,
     pub role: Role,
     pub peer: PeerCredentials,
+    /// Where the answer goes.
+    pub client: Answer,
 }
 
 /// A question with what was found.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub question: Question,
-    pub answer: Answer,
+    pub asker: Asker,
     /// By worker: its flows.
     pub flows: Vec<(u16, FlowEntry)>,
     /// Flows that matched, as far as workers told.
@@ -149,7 +151,7 @@ impl Jobs {
     }
 
     /// Takes a question for `workers` workers. There must be room.
-    pub fn ask(&mut self, question: Question, answer: Answer, workers: usize, now: Duration) {
+    pub fn ask(&mut self, question: Question, asker: Asker, workers: usize, now: Duration) {
         let id = self.next;
         self.next = self.next.wrapping_add(1);
         self.progress.resize(workers, Duration::ZERO);
@@ -157,7 +159,7 @@ impl Jobs {
         let shares = (0..workers).map(share).collect();
         let found = Answered {
             question,
-            answer,
+            asker,
             flows: Vec::new(),
             matched: 0,
             buckets: 0,
@@ -197,7 +199,7 @@ impl Jobs {
         let is_through =
             |waiting: &Waiting| waiting.shares.iter().all(|share| matches!(share.step, Step::Done));
         let is_over =
-            |waiting: &mut Waiting| is_through(waiting) || waiting.found.answer.is_closed();
+            |waiting: &mut Waiting| is_through(waiting) || waiting.found.asker.client.is_closed();
         let summed = |mut waiting: Waiting| {
             waiting.found.is_left = !is_through(&waiting);
             for share in &waiting.shares {
@@ -251,7 +253,7 @@ fn first_job(id: u64, question: &Question, count: bool) -> Job {
         Question::Explain { job, .. } => Job::find(id, *job),
         Question::List { filter, .. } if count => Job::count(id, *filter),
         Question::List { filter, .. } => Job::list(id, *filter, LIST_MEMORY),
-        Question::Flush { filter, .. } => Job::flush(id, *filter),
+        Question::Flush { filter } => Job::flush(id, *filter),
     }
 }
 

@@ -21,8 +21,9 @@ use super::links::NeighbourLinks;
 use super::metrics::{self, SlotShares, Tally};
 use super::ports::{Ports, WorkerRemote};
 use super::protocol::Request;
+use super::protocol::params::NoParams;
 use super::pulse::{Notice, Pulse};
-use super::restarts::{Asked, Signals};
+use super::restarts::{SignalAsks, Signals};
 use super::state::{ApplyError, State};
 use super::traffic::Traffic;
 use crate::config::{self, BackendKey, Config};
@@ -243,8 +244,8 @@ impl Management {
             tokio::select! {
                 () = stop.notified() => return,
                 asked = signals.next() => match asked {
-                    Asked::Stop => return,
-                    Asked::Reload => self.hangup(&mut supervisor),
+                    SignalAsks::Stop => return,
+                    SignalAsks::Reload => self.hangup(&mut supervisor),
                 },
                 Some(command) = commands.recv() => self.command(command, &mut supervisor),
                 Some(report) = reports.recv() => self.report(report),
@@ -280,31 +281,31 @@ impl Management {
 
     fn command(&mut self, command: Command, supervisor: &mut Supervisor) {
         let Command { request, role, peer, reply } = command;
-        if !request.is_change() {
-            self.record_show(&request);
-            match request {
-                Request::ShowFlows(params) => self.ask_flows(&params, reply),
-                Request::ExplainFlow(params) => self.ask_explain(&params, reply),
-                request => {
-                    // Who asked may have gone.
-                    let _ = reply.send(self.show(&request));
-                }
+        let answer = match &request {
+            Request::ShowFlows(params) => {
+                let params = params.clone();
+                return self.ask_flows(&params, Asker { request, role, peer, client: reply });
             }
-            return;
-        }
-        match &request {
+            Request::ExplainFlow(params) => {
+                let params = params.clone();
+                return self.ask_explain(&params, Asker { request, role, peer, client: reply });
+            }
             Request::ConntrackFlush(params) => {
                 let params = params.clone();
-                return self.ask_flush(&params, Asker { request, role, peer }, reply);
+                return self.ask_flush(&params, Asker { request, role, peer, client: reply });
             }
-            Request::ConfigSave(params) => {
-                let saved = self.save_config(params.force);
-                let outcome = saved.as_ref().map(|saved| (saved.written > 0, Vec::new()));
-                self.record_change(&request, role, peer, &outcome.map_err(Clone::clone));
-                let _ = reply.send(saved.map(Into::into));
+            Request::ConfigSave(params) => Some(self.save_config(params.force).map(Into::into)),
+            // Of a subscriber, whose counters are due: it asked once, and this is no request.
+            Request::Subscribe(_) => {
+                let counters = self.show(&Request::ShowWorkers(NoParams {}));
+                let _ = reply.send(counters);
                 return;
             }
-            _ => {}
+            request if !request.is_change() => Some(self.show(request)),
+            _ => None,
+        };
+        if let Some(answer) = answer {
+            return self.settle(Asker { request, role, peer, client: reply }, answer, 0);
         }
         let outcome = self.change(&request, supervisor);
         self.record_change(&request, role, peer, &outcome);

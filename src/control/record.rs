@@ -8,7 +8,7 @@ use super::events::{Draft, EventKind, HealthChange, Severity, Votes};
 use super::jobs::Asker;
 use super::management::Management;
 use super::metrics::Outcome;
-use super::protocol::{Request, RequestError};
+use super::protocol::{Reply, Request, RequestError};
 use super::show;
 use super::traffic::TrafficSample;
 use crate::config::BackendKey;
@@ -33,11 +33,6 @@ impl Management {
         self.record(Draft::new(kind, severity, "appliance", message));
     }
 
-    /// Takes a request that changes nothing.
-    pub(super) fn record_show(&mut self, request: &Request) {
-        self.tally.request(request.method(), Outcome::Done);
-    }
-
     /// Takes what became of a request of an operator. Every one has a line in the log; what it
     /// changed is an event.
     pub(super) fn record_change(
@@ -58,19 +53,32 @@ impl Management {
         }
     }
 
-    /// Takes what became of a flush. One that ended early has forgotten some flows all the same.
-    pub(super) fn record_flush(
+    /// Takes what became of a request that makes no configuration, and answers it. `forgotten` flows
+    /// are so even if it came to no good end.
+    pub(super) fn settle(
         &mut self,
-        asker: &Asker,
-        removed: u64,
-        outcome: &Result<(), RequestError>,
+        asker: Asker,
+        outcome: Result<Reply, RequestError>,
+        forgotten: u64,
     ) {
-        let Asker { request, role, peer } = asker;
-        let changed = outcome.clone().map(|()| (removed > 0, Vec::new()));
-        self.record_change(request, *role, *peer, &changed);
-        if outcome.is_err() && removed > 0 {
-            self.record_admin_change(request, *peer);
+        let Asker { request, role, peer, client } = asker;
+        if request.is_change() {
+            let changed = match &outcome {
+                Ok(Reply::FlushReply(reply)) => Ok(reply.removed > 0),
+                Ok(Reply::SaveReply(reply)) => Ok(reply.changed),
+                Ok(_) => Ok(true),
+                Err(error) => Err(error.clone()),
+            };
+            self.record_change(&request, role, peer, &changed.map(|changed| (changed, Vec::new())));
+            if outcome.is_err() && forgotten > 0 {
+                self.record_admin_change(&request, peer);
+            }
+        } else {
+            let became = if outcome.is_ok() { Outcome::Done } else { Outcome::Refused };
+            self.tally.request(request.method(), became);
         }
+        // Who asked may have gone.
+        let _ = client.send(outcome);
     }
 
     fn record_admin_change(&mut self, request: &Request, peer: PeerCredentials) {

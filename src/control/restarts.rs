@@ -53,7 +53,7 @@ pub(super) struct Signals {
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SignalAsks {
     Stop,
     Reload,
 }
@@ -69,11 +69,11 @@ impl Signals {
     }
 
     /// The next of them. May be dropped and called again: nothing is lost.
-    pub async fn next(&mut self) -> Asked {
+    pub async fn next(&mut self) -> SignalAsks {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop,
-            _ = self.interrupt.recv() => Asked::Stop,
-            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.terminate.recv() => SignalAsks::Stop,
+            _ = self.interrupt.recv() => SignalAsks::Stop,
+            _ = self.hangup.recv() => SignalAsks::Reload,
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! The one place of the server that knows the protocol's methods.
 
-use crate::control::protocol::params::{NoParams, SubscribeParams};
+use crate::control::protocol::params::SubscribeParams;
 use crate::control::protocol::{Id, Refusal, Request, parse_request};
 
 /// What a line asks for.
@@ -23,7 +23,8 @@ pub(super) fn read(line: &[u8]) -> Result<(Id, Asked), Refusal> {
     })
 }
 
-/// What to ask the control loop for a subscriber's counters.
-pub(super) const fn stats_request() -> Request {
-    Request::ShowWorkers(NoParams {})
+/// What to ask the control loop for a subscriber's counters. No client's request comes to it as this,
+/// so that it can tell the two apart.
+pub(super) fn stats_request() -> Request {
+    Request::Subscribe(SubscribeParams::default())
 }

@@ -2,6 +2,7 @@ use tokio::sync::oneshot::{Receiver, channel};
 
 use super::*;
 use crate::conntrack::{Conntrack, EntryState, Flow, Ipv4Bucket, Ipv4Key, Ipv6Bucket, NoPrefetch};
+use crate::control::protocol::params::FlowsParams;
 use crate::forward::Counters;
 use crate::id::{BackendEpoch, BackendId, BackendRef, VipId, WorkerId};
 use crate::packet::FlowHash;
@@ -68,12 +69,6 @@ fn workers(count: u16, flows: u32) -> (Vec<WorkerRemote>, Vec<Hand>) {
     (0..count).map(worker).unzip()
 }
 
-fn flush(filter: Filter) -> Question {
-    let request = Request::ConntrackFlush(crate::control::protocol::params::FlushParams::default());
-    let peer = PeerCredentials { uid: 0, gid: 0, pid: None };
-    Question::Flush { filter, asker: Box::new(Asker { request, role: Role::Full, peer }) }
-}
-
 fn list(limit: usize) -> Question {
     Question::List { filter: Filter::default(), limit }
 }
@@ -96,8 +91,11 @@ fn ask(
     question: Question,
     workers: usize,
 ) -> Receiver<Result<Reply, RequestError>> {
-    let (answer, receiver) = channel();
-    jobs.ask(question, answer, workers, START);
+    let (client, receiver) = channel();
+    // Whatever it was: jobs do not look.
+    let request = Request::ShowFlows(FlowsParams::default());
+    let peer = PeerCredentials { uid: 0, gid: 0, pid: None };
+    jobs.ask(question, Asker { request, role: Role::Full, peer, client }, workers, START);
     receiver
 }
 
@@ -122,7 +120,7 @@ fn a_flush_forgets_what_matches_on_every_worker() {
     let mut jobs = Jobs::default();
     let backend = Some(BackendFilter { id: BackendId(1), epoch: None });
     let filter = Filter { backend, ..Filter::default() };
-    let _receiver = ask(&mut jobs, flush(filter), 2);
+    let _receiver = ask(&mut jobs, Question::Flush { filter }, 2);
     assert_eq!(answered(&mut jobs, &mut remotes, &mut hands).matched, 500);
     assert_eq!(hands.iter().map(|hand| hand.conntrack.ipv4.len()).sum::<usize>(), 1_500);
 }
@@ -191,7 +189,7 @@ fn what_a_client_asked_that_has_gone_is_not_gone_on_with() {
 fn what_a_flush_forgot_is_counted_even_if_nobody_waits_for_its_end() {
     let (mut remotes, mut hands) = workers(2, 5_000);
     let mut jobs = Jobs::default();
-    let receiver = ask(&mut jobs, flush(Filter::default()), 2);
+    let receiver = ask(&mut jobs, Question::Flush { filter: Filter::default() }, 2);
     assert!(jobs.tick(&mut remotes, START).is_empty());
     assert_eq!(hands[0].work(), 1, "a first piece");
     assert!(jobs.tick(&mut remotes, START).is_empty(), "there is more to do");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::count;
 use crate::conntrack::{Ipv4Key, Ipv6Key};
 use crate::control::explain;
-use crate::control::jobs::{Answer, Answered, Asker, Question};
+use crate::control::jobs::{Answered, Asker, Question};
 use crate::control::management::Management;
 use crate::control::protocol::params::{ExplainParams, FlowFilter, FlowsParams, FlushParams};
 use crate::control::protocol::reply::{self, FlowState, FlowsReply, FlushReply};
@@ -24,7 +24,7 @@ const LIMIT_CAP: u32 = 10_000;
 
 impl Management {
     /// Asks the workers; the answer comes later.
-    pub(in crate::control) fn ask_flows(&mut self, params: &FlowsParams, answer: Answer) {
+    pub(in crate::control) fn ask_flows(&mut self, params: &FlowsParams, asker: Asker) {
         let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
         let question = if (1..=LIMIT_CAP).contains(&limit) {
             self.filter(&params.filter)
@@ -35,29 +35,13 @@ impl Management {
                 format!("a limit of {limit} is out of range; write 1 to {LIMIT_CAP}"),
             ))
         };
-        self.ask_workers(question, answer);
+        self.ask_workers(question, asker);
     }
 
-    /// Asks the workers; the answer comes later. What becomes of it is written down when it is
-    /// known.
-    pub(in crate::control) fn ask_flush(
-        &mut self,
-        params: &FlushParams,
-        asker: Asker,
-        answer: Answer,
-    ) {
-        let filter = self.flush_filter(params).and_then(|filter| {
-            self.jobs.check_room()?;
-            Ok(filter)
-        });
-        let question = match filter {
-            Ok(filter) => Ok(Question::Flush { filter, asker: Box::new(asker) }),
-            Err(error) => {
-                self.record_flush(&asker, 0, &Err(error.clone()));
-                Err(error)
-            }
-        };
-        self.ask_workers(question, answer);
+    /// Asks the workers; the answer comes later.
+    pub(in crate::control) fn ask_flush(&mut self, params: &FlushParams, asker: Asker) {
+        let question = self.flush_filter(params).map(|filter| Question::Flush { filter });
+        self.ask_workers(question, asker);
     }
 
     fn flush_filter(&self, params: &FlushParams) -> Result<Filter, RequestError> {
@@ -72,34 +56,30 @@ impl Management {
     }
 
     /// Asks the workers; the answer comes later.
-    pub(in crate::control) fn ask_explain(&mut self, params: &ExplainParams, answer: Answer) {
+    pub(in crate::control) fn ask_explain(&mut self, params: &ExplainParams, asker: Asker) {
         let flow = match explain::flow_of(params) {
             Ok(flow) => flow,
-            Err(error) => return self.ask_workers(Err(error), answer),
+            Err(error) => return self.ask_workers(Err(error), asker),
         };
         let told = forward::explain::explain(self.publisher.current(), &flow);
         let Some(((vip, _), hash)) = told.vip.zip(told.hash) else {
             // No worker tracks what is no VIP's.
             let reply = self.explained(params, &flow, &[], Vec::new());
-            let _ = answer.send(Ok(reply.into()));
-            return;
+            return self.settle(asker, Ok(reply.into()), 0);
         };
         let job = FlowKeyAndHash { key: table_key(&flow, vip), hash };
         let question = Question::Explain { params: params.clone(), flow, job };
-        self.ask_workers(Ok(question), answer);
+        self.ask_workers(Ok(question), asker);
     }
 
-    fn ask_workers(&mut self, question: Result<Question, RequestError>, answer: Answer) {
+    fn ask_workers(&mut self, question: Result<Question, RequestError>, asker: Asker) {
         match question.and_then(|question| self.jobs.check_room().map(|()| question)) {
             Ok(question) => {
                 let now = self.now();
-                self.jobs.ask(question, answer, self.workers.len(), now);
+                self.jobs.ask(question, asker, self.workers.len(), now);
                 self.answer_jobs();
             }
-            Err(error) => {
-                // Who asked may have gone.
-                let _ = answer.send(Err(error));
-            }
+            Err(error) => self.settle(asker, Err(error), 0),
         }
     }
 
@@ -108,12 +88,11 @@ impl Management {
         let now = self.now();
         for answered in self.jobs.tick(&mut self.workers, now) {
             let reply = self.job_reply(&answered);
-            if let Question::Flush { asker, .. } = &answered.question {
-                let outcome = reply.as_ref().map(|_| ()).map_err(Clone::clone);
-                self.record_flush(asker, answered.matched, &outcome);
-            }
-            // Who asked may have gone.
-            let _ = answered.answer.send(reply);
+            let forgotten = match answered.question {
+                Question::Flush { .. } => answered.matched,
+                Question::List { .. } | Question::Explain { .. } => 0,
+            };
+            self.settle(answered.asker, reply, forgotten);
         }
     }
 

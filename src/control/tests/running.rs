@@ -235,6 +235,18 @@ impl Appliance {
         self.call(method, Value::Null)["result"].take()
     }
 
+    /// Waits for two lots of counters.
+    fn subscribe_to_counters(&self) {
+        let mut stream = UnixStream::connect(self.path("admin.sock")).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let params = json!({"stats_interval_ms": 100});
+        let request = json!({"jsonrpc": "2.0", "id": 1, "method": "subscribe", "params": params});
+        writeln!(stream, "{request}").unwrap();
+        let counters = BufReader::new(stream).lines().map(Result::unwrap);
+        let counters = counters.filter(|line| line.contains("\"method\":\"stats\""));
+        assert_eq!(counters.take(2).filter(|line| line.contains("\"workers\"")).count(), 2);
+    }
+
     /// The answer to a scrape.
     fn scrape(&self) -> String {
         let mut stream = TcpStream::connect(self.metrics).unwrap();
@@ -474,11 +486,23 @@ fn metrics_are_served_across_a_panic_of_management_and_count_what_operators_do()
     let appliance = Appliance::start(&two(), "");
     appliance.backend("drain", "web/b1");
     appliance.backend("drain", "web/b9");
+    appliance.call("show.flows", Value::Null);
+    appliance.call("show.flows", json!({"limit": 0}));
+    appliance.call("conntrack.flush", Value::Null);
+    appliance.call("conntrack.flush", json!({"filter": {"backend": "web/b9"}}));
+    appliance.write("no toml");
+    appliance.call("config.diff", Value::Null);
+    appliance.subscribe_to_counters();
     let before = appliance.scrape();
+    assert!(!before.contains("method=\"show.workers\""), "a subscriber asked once: {before}");
     assert!(before.starts_with("HTTP/1.0 200 OK\r\n"), "{before}");
     for sample in [
         "lodestone_admin_requests_total{method=\"backend.drain\",outcome=\"done\"} 1",
         "lodestone_admin_requests_total{method=\"backend.drain\",outcome=\"refused\"} 1",
+        "lodestone_admin_requests_total{method=\"show.flows\",outcome=\"refused\"} 1",
+        "lodestone_admin_requests_total{method=\"show.flows\",outcome=\"done\"} 1",
+        "lodestone_admin_requests_total{method=\"conntrack.flush\",outcome=\"refused\"} 2",
+        "lodestone_admin_requests_total{method=\"config.diff\",outcome=\"refused\"} 1",
         "lodestone_events_total{kind=\"admin-changed\"} 1",
         "lodestone_events_total{kind=\"started\"} 1",
         "lodestone_backend_admin_state{pool=\"web\",backend=\"b1\",state=\"draining\"} 1",
