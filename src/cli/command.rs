@@ -337,7 +337,8 @@ pub struct BackendArgument {
 /// What to do with the connection tables.
 #[derive(Debug, Subcommand)]
 pub enum ConntrackVerb {
-    /// Forget tracked flows; the tables decide about their next packets.
+    /// Forget tracked flows; the tables decide about their next packets. Without a backend, a VIP or a
+    /// client network longer than /0 it would forget all of a family, and needs --force.
     Flush {
         #[command(flatten)]
         filter: Filter,
@@ -361,8 +362,8 @@ pub struct Filter {
     /// Those to this VIP.
     #[arg(long, value_name = "ADDRESS")]
     pub vip: Option<IpAddr>,
-    /// Those of this protocol.
-    #[arg(long, value_parser = super::argument::protocol)]
+    /// Those of this protocol, of a VIP that has several; needs --vip.
+    #[arg(long, requires = "vip", value_parser = super::argument::protocol)]
     pub protocol: Option<Protocol>,
 }
 

@@ -17,6 +17,7 @@ mod drains;
 mod edits;
 pub mod events;
 pub mod explain;
+mod flush;
 pub mod guard;
 mod jobs;
 mod links;

@@ -185,6 +185,8 @@ methods! {
     /// Several changes at once: all of them or none, in one publish.
     Change "apply" Apply(ApplyParams) -> ChangeReply,
     /// Forgets the tracked flows that match a filter; the tables decide about their next packets.
+    /// Refused if the filter names no backend, no VIP and no client network longer than /0, unless
+    /// forced: it would forget all flows, or all of a family.
     Change "conntrack.flush" ConntrackFlush(FlushParams) -> FlushReply,
     /// Applies the configuration file again: all of it, or nothing. Refused if it would undo
     /// changes made at run time that were not saved, unless forced.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::count;
 use crate::conntrack::{Ipv4Key, Ipv6Key};
 use crate::control::explain;
+use crate::control::flush;
 use crate::control::jobs::{Answered, Asker, Question};
 use crate::control::management::Management;
 use crate::control::protocol::params::{ExplainParams, FlowFilter, FlowsParams, FlushParams};
@@ -45,12 +46,8 @@ impl Management {
     }
 
     fn flush_filter(&self, params: &FlushParams) -> Result<Filter, RequestError> {
-        if params.filter == FlowFilter::default() && !params.force {
-            return Err(RequestError::new(
-                ErrorCode::REFUSED,
-                "this would forget every tracked flow; name some (client, backend, vip, protocol, \
-                 family), or force it",
-            ));
+        if let Some(refusal) = flush::refusal(params) {
+            return Err(refusal);
         }
         self.filter(&params.filter)
     }

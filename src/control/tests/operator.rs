@@ -290,8 +290,11 @@ fn flows_are_listed_explained_and_flushed() {
     assert_eq!(told["later_packet"]["basis"], "entry");
     assert_eq!(told["first_packet"]["basis"], "tables");
 
-    assert_eq!(code(&appliance.call("conntrack.flush", Value::Null)), 6, "all of them");
     let filter = |filter: Value| json!({"filter": filter});
+    assert_eq!(code(&appliance.call("conntrack.flush", Value::Null)), 6, "all of them");
+    for all in [json!({"family": "ipv4"}), json!({"client": "0.0.0.0/0"})] {
+        assert_eq!(code(&appliance.call("conntrack.flush", filter(all.clone()))), 6, "{all}");
+    }
     for (wrong, expected) in [
         (json!({"backend": "web/none"}), 1),
         (json!({"vip": "10.0.0.9"}), 1),
