@@ -45,6 +45,10 @@ const NEIGHBOUR_PUBLISH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the first probes may take beyond their timeout: they are spread over a second.
 const FIRST_PROBES: Duration = Duration::from_millis(1_200);
 
+/// The longest that VIPs wait for the first probes, however long these may take: who starts the
+/// daemon waits for its word that it forwards, and not for ever.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
 /// Reports and commands that wait.
 const CHANNEL_CAP: usize = 1_024;
 
@@ -147,6 +151,12 @@ enum Dirty {
     Now,
 }
 
+/// How long VIPs wait for what the first probes find; `None` if nobody is probed.
+pub(super) fn wait_for_probes(config: &Config) -> Option<Duration> {
+    let timeouts = config.monitors.iter().map(|monitor| monitor.timeout);
+    timeouts.max().map(|timeout| (timeout + FIRST_PROBES).min(LONGEST_WAIT))
+}
+
 impl Management {
     /// Management of these parts. The first tables are published when it runs.
     ///
@@ -157,8 +167,7 @@ impl Management {
         let ManagementParts { config_path, config, publisher, workers, ports, .. } = parts;
         let next = Generation(publisher.generation().0 + 1);
         let neighbours = NeighbourLinks::new(&config, ports.as_ref());
-        let timeouts = config.monitors.iter().map(|monitor| monitor.timeout);
-        let waits_until = timeouts.max().map(|timeout| timeout + FIRST_PROBES);
+        let waits_until = wait_for_probes(&config);
         let started = Instant::now();
         Ok(Self {
             config_path,
