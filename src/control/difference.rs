@@ -51,12 +51,6 @@ impl<'a, T: PartialEq> Difference<'a, T> {
         }
         Self { left: left.into_iter().flatten().collect(), joined, changed }
     }
-
-    /// Whether the lists are equal, but for order.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.left.is_empty() && self.joined.is_empty() && self.changed.is_empty()
-    }
 }
 
 #[cfg(test)]

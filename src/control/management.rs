@@ -147,6 +147,8 @@ enum Dirty {
     Clean,
     /// Next hops only: may wait a little for more of them.
     Neighbours,
+    /// What probes found too: what it makes of the tables is known when they are compiled.
+    Health,
     /// Anything else.
     Now,
 }
@@ -346,7 +348,7 @@ impl Management {
         }
         let health: Health = damping.health();
         if self.state.set_health(&key, health) {
-            self.mark_changed();
+            self.dirty = self.dirty.max(Dirty::Health);
         }
         self.probes.record(key, damping);
     }
@@ -430,7 +432,7 @@ impl Management {
             Dirty::Neighbours => {
                 now.saturating_sub(self.published_at) >= NEIGHBOUR_PUBLISH_INTERVAL
             }
-            Dirty::Now => true,
+            Dirty::Health | Dirty::Now => true,
         };
         // Without room a laggard holds the old snapshots: nothing is compiled in vain.
         if !is_due || !self.publisher.has_room() {
@@ -440,8 +442,14 @@ impl Management {
         let mut tables = self.compiler.compile(&self.state, &self.neighbours);
         if self.waits_until.is_some() {
             // Tables of backends that nobody has asked yet would send established flows astray
-            // after a restart. Clients repeat what they sent meanwhile.
-            tables.vips = Arc::default();
+            // after a restart. Clients repeat what they sent meanwhile. The published ones have no
+            // VIPs either.
+            tables.vips = Arc::clone(&self.publisher.current().vips);
+        }
+        if self.dirty < Dirty::Now && tables.is_shared_with(self.publisher.current()) {
+            // Such as the health of a backend that is disabled: workers need not know.
+            self.dirty = Dirty::Clean;
+            return;
         }
         match self.publisher.publish(tables) {
             Ok(generation) => {

@@ -42,6 +42,18 @@ impl Tables {
         }
     }
 
+    /// Whether every part is the same as in `other`, by pointer: then both decide alike.
+    #[must_use]
+    pub fn is_shared_with(&self, other: &Self) -> bool {
+        let Self { flow_hash_key, vips, services, pools, backends, ports } = self;
+        *flow_hash_key == other.flow_hash_key
+            && Arc::ptr_eq(vips, &other.vips)
+            && Arc::ptr_eq(services, &other.services)
+            && Arc::ptr_eq(pools, &other.pools)
+            && Arc::ptr_eq(backends, &other.backends)
+            && Arc::ptr_eq(ports, &other.ports)
+    }
+
     /// The table's choice for a new flow: level 1 picks the pool, level 2 the backend. `None` if
     /// the service has no pool or the pool has no backend.
     #[must_use]

@@ -52,7 +52,7 @@ pub struct Applied {
     pub changed: bool,
     /// What tables are made of differs: compile and publish.
     pub tables: bool,
-    /// What is probed differs, or how: pools, backends or monitors.
+    /// What is probed differs, or how: monitors, which pools have one, or where their backends are.
     pub targets: bool,
     /// What ports answer for differs, or where packets may go: VIPs or backends.
     pub addresses: bool,
@@ -154,11 +154,14 @@ impl State {
             }
         }
         let hops_changed = !(backends_left.is_empty() && backends_joined.is_empty());
-        let pools_changed = !pools.is_empty();
+        let is_probed = |pool: &&Pool| pool.monitor.is_some();
+        let targets = old.monitors != self.config.monitors
+            || pools.left.iter().chain(&pools.joined).any(is_probed)
+            || pools.changed.iter().any(|(old, new)| is_probed_otherwise(old, new));
         Ok(Applied {
             changed: true,
             tables,
-            targets: pools_changed || old.monitors != self.config.monitors,
+            targets,
             addresses: vips.is_some() || hops_changed,
             backends: given,
             services: numbered,
@@ -213,6 +216,15 @@ impl State {
         };
         ports.into_iter().filter_map(entry).collect()
     }
+}
+
+/// Whether monitors see something else in a pool than before.
+fn is_probed_otherwise(old: &Pool, new: &Pool) -> bool {
+    let seen = |backend: &Backend| {
+        (backend.virtual_network.clone(), backend.address, backend.probe_address)
+    };
+    old.monitor != new.monitor
+        || new.monitor.is_some() && !old.backends.iter().map(seen).eq(new.backends.iter().map(seen))
 }
 
 /// Puts an item into its place, unless what is there is equal; returns whether it did.
