@@ -3,11 +3,13 @@
 //! Whatever it is, the outcome is a whole configuration, and [`State::apply`](super::State::apply)
 //! takes it or leaves it.
 
+use std::collections::HashSet;
+
 use super::edits;
 use super::guard;
 use super::management::Management;
 use super::protocol::{ErrorCode, Request, RequestError};
-use crate::config::{self, Config, EditError, LoadError, Loaded};
+use crate::config::{self, BackendKey, Config, EditError, LoadError, Loaded};
 use crate::health::{Supervisor, Target};
 use crate::snapshot::Generation;
 
@@ -82,8 +84,13 @@ impl Management {
         let config = self.state.config();
         if applied.targets {
             supervisor.set_targets(Target::all(config));
-            self.probes.retain(|key| self.state.slots().find(key).is_some());
-            self.tally.retain(|key| self.state.slots().find(key).is_some());
+            let monitored: HashSet<_> =
+                config.pools.iter().filter(|p| p.monitor.is_some()).map(|p| &p.name).collect();
+            let is_probed = |key: &BackendKey| {
+                monitored.contains(&key.pool) && self.state.slots().find(key).is_some()
+            };
+            self.probes.retain(is_probed);
+            self.tally.retain(is_probed);
         }
         if applied.addresses {
             self.neighbours.configure(config, self.ports.as_ref(), now);

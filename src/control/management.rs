@@ -275,7 +275,7 @@ impl Management {
     }
 
     /// SIGHUP is `reload` without anyone to tell.
-    fn hangup(&mut self, supervisor: &mut Supervisor) {
+    pub(super) fn hangup(&mut self, supervisor: &mut Supervisor) {
         self.pulse.tell(Notice::Reloading);
         let outcome = self.reload(false, supervisor);
         match &outcome {
@@ -340,9 +340,11 @@ impl Management {
 
     pub(super) fn report(&mut self, report: Report) {
         let Report { key, result, transition, damping } = report;
-        if self.state.slots().find(&key).is_some() {
-            self.tally.probe(&key, &result);
+        if !self.state.is_monitored(&key) {
+            // It was on its way when its backend went, or the monitor of its pool.
+            return;
         }
+        self.tally.probe(&key, &result);
         if let Some(transition) = transition {
             self.record_health(&key, transition, &damping);
         }

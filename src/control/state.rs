@@ -199,17 +199,26 @@ impl State {
         }
         let Some((pool, place)) = self.locate(key) else { return false };
         let id = pool.id;
-        let is_probed = self.config.pools.iter().any(|p| p.name == key.pool && p.monitor.is_some());
-        let Some(Some(standing)) = self.pools.get_mut(id.index()) else { return false };
-        if !is_probed {
+        if !self.has_monitor(&key.pool) {
             return false;
         }
+        let Some(Some(standing)) = self.pools.get_mut(id.index()) else { return false };
         // Whoever made something of the pool as it was holds it, and then this replaces it.
         if let Some(backend) = Arc::make_mut(standing).state.backends.get_mut(place) {
             backend.health = health;
         }
         self.health.insert(key.clone(), health);
         true
+    }
+
+    /// Whether a backend is configured and its pool has a monitor.
+    #[must_use]
+    pub fn is_monitored(&self, key: &BackendKey) -> bool {
+        self.slots.find(key).is_some() && self.has_monitor(&key.pool)
+    }
+
+    fn has_monitor(&self, pool: &str) -> bool {
+        self.config.pools.iter().any(|one| one.name == pool && one.monitor.is_some())
     }
 
     /// The pool of a backend, and the backend's place in it.

@@ -5,6 +5,7 @@ mod guard;
 mod laws;
 mod metrics;
 mod operator;
+mod probes;
 mod running;
 mod sharing;
 mod slots;
