@@ -147,9 +147,7 @@ impl Management {
     pub(super) fn alarms(&self) -> Vec<Alarm> {
         let mut alarms = self.neighbours.alarms();
         let newest = self.publisher.generation();
-        // A worker may still be about to adopt what was published a moment ago.
-        let lagging = if self.is_overdue() { self.publisher.lagging(newest) } else { Vec::new() };
-        for place in lagging {
+        for place in self.lagging() {
             let Some(worker) = self.workers.get(place) else { continue };
             let generation = self.publisher.observed(place).unwrap_or_default();
             alarms.push(Alarm::new(

@@ -15,8 +15,9 @@ use super::adoption::Adoption;
 use super::alarms::Alarms;
 use super::audit::Audit;
 use super::compile::Compiler;
-use super::events::EventLog;
 use super::jobs::Asker;
+use super::events::{EventKind, EventLog, Severity};
+use super::laggards::Laggards;
 use super::links::NeighbourLinks;
 use super::metrics::{self, SlotShares, Tally};
 use super::ports::{Ports, WorkerRemote};
@@ -98,6 +99,7 @@ pub struct Management {
     pub(super) ports: Box<dyn Ports>,
     pub(super) neighbours: NeighbourLinks,
     pub(super) adoption: Adoption,
+    laggards: Laggards,
     pub(super) probes: super::show::Probes,
     pub(super) drains: super::drains::Drains,
     pub(super) jobs: super::jobs::Jobs,
@@ -181,6 +183,7 @@ impl Management {
             ports,
             neighbours,
             adoption: Adoption::default(),
+            laggards: Laggards::default(),
             probes: super::show::Probes::default(),
             drains: super::drains::Drains::default(),
             jobs: super::jobs::Jobs::default(),
@@ -417,9 +420,10 @@ impl Management {
         self.dirty != Dirty::Now
     }
 
-    /// Whether every worker has had the time to adopt the newest tables.
-    pub(super) fn is_overdue(&self) -> bool {
-        self.now().saturating_sub(self.published_at) >= super::adoption::PATIENCE
+    /// The workers that had the time to adopt a generation and did not, by their places in
+    /// `workers`.
+    pub(super) fn lagging(&self) -> Vec<usize> {
+        self.laggards.find(&self.publisher, self.now())
     }
 
     pub(super) fn publish_if_due(&mut self) {
@@ -457,6 +461,7 @@ impl Management {
             Ok(generation) => {
                 self.dirty = Dirty::Clean;
                 self.published_at = now;
+                self.laggards.published(generation, now);
                 self.shares.follow(self.publisher.current());
                 tracing::debug!(%generation, "tables published");
             }

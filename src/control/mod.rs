@@ -20,6 +20,7 @@ pub mod explain;
 mod flush;
 pub mod guard;
 mod jobs;
+mod laggards;
 mod links;
 mod management;
 pub mod metrics;

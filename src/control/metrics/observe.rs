@@ -67,8 +67,7 @@ impl Management {
     }
 
     fn observe_workers(&self) -> Vec<WorkerObservation> {
-        let newest = self.publisher.generation();
-        let lagging = if self.is_overdue() { self.publisher.lagging(newest) } else { Vec::new() };
+        let lagging = self.lagging();
         let workers = self.workers.iter().enumerate();
         let observe = |(place, worker): (usize, &crate::control::WorkerRemote)| {
             let shard = |family, capacity: usize| ShardObservation {

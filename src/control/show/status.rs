@@ -13,10 +13,7 @@ use crate::version;
 impl Management {
     pub(super) fn status(&self) -> StatusReply {
         let config = self.state.config();
-        let newest = self.publisher.generation();
-        let lagging = self.publisher.lagging(newest);
-        // A worker may still be about to adopt what was published a moment ago.
-        let is_overdue = self.is_overdue();
+        let lagging = self.lagging();
         let workers: Vec<_> = self
             .workers
             .iter()
@@ -25,7 +22,7 @@ impl Management {
                 worker: worker.id.0,
                 core: u32::try_from(worker.core).unwrap_or(u32::MAX),
                 generation: self.publisher.observed(place).unwrap_or_default().0,
-                lagging: is_overdue && lagging.contains(&place),
+                lagging: lagging.contains(&place),
             })
             .collect();
         let ports: Vec<_> = self.port_states().collect();
@@ -37,7 +34,7 @@ impl Management {
             commit: version::COMMIT.to_owned(),
             dpdk: version::DPDK.to_owned(),
             uptime_seconds: self.now().as_secs(),
-            generation: newest.0,
+            generation: self.publisher.generation().0,
             digests: self.digests(),
             config_path: self.config_path.display().to_string(),
             unsaved_changes: self.unsaved_changes(),
