@@ -68,7 +68,7 @@ fn descriptors(config: &Config) -> u16 {
 fn rss_alarm(port: &Port) -> Option<String> {
     let name = port.name();
     match port.rss() {
-        Rss::NotNeeded | Rss::On { .. } => None,
+        Rss::NotNeeded | Rss::ByKernel | Rss::On { .. } => None,
         Rss::Missing => Some(format!(
             "port {name} has several queues but no RSS: how flows spread over the workers is up to \
              the device; turn its RSS on (virtio: `rss=on` at the host), or use one worker"

@@ -193,6 +193,9 @@ impl Start<'_> {
         if self.config.queue_count == 1 {
             return Rss::NotNeeded;
         }
+        if is_af_packet(info) {
+            return Rss::ByKernel;
+        }
         let types = RssTypes::offered(info.flow_type_rss_offloads);
         if types == RssTypes::default() { Rss::Missing } else { Rss::On { types } }
     }

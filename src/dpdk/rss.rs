@@ -12,8 +12,11 @@ pub enum Rss {
         /// Which kinds of packet are spread by what.
         types: RssTypes,
     },
+    /// The kernel spreads packets over the sockets behind the queues, by a hash of the flow
+    /// (af_packet's fanout): there is nothing that the device could do.
+    ByKernel,
     /// There are several queues, but the device does not offer to spread packets. What sends to it
-    /// may do so (fanout, a ring a queue); otherwise one worker gets everything.
+    /// may do so (a ring a queue); otherwise one worker gets everything.
     Missing,
     /// The device offered to spread packets and was told to, but says that it spreads none: one
     /// worker gets everything.
@@ -125,6 +128,7 @@ impl fmt::Display for Rss {
         match self {
             Self::NotNeeded => f.write_str("not needed"),
             Self::On { types } => write!(f, "on ({types})"),
+            Self::ByKernel => f.write_str("by the kernel"),
             Self::Missing => f.write_str("missing"),
             Self::NotTaken => f.write_str("not taken"),
         }
@@ -147,6 +151,7 @@ mod tests {
         assert_eq!(some.to_string(), "on (ipv4)");
         assert_eq!(Rss::Missing.after_start(Some(0)), Rss::Missing);
         assert_eq!(Rss::NotNeeded.after_start(Some(0)), Rss::NotNeeded);
+        assert_eq!(Rss::ByKernel.after_start(Some(0)), Rss::ByKernel);
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub struct PortDetail {
     pub speed_mbps: Option<u32>,
     /// Receive and transmit queues, one of each a worker.
     pub queues: u16,
-    /// How received packets are spread over the queues: `not needed`, `on (…)`, `missing`.
+    /// How received packets are spread over the queues: `not needed`, `on (…)`,
+    /// `by the kernel`, `missing`, `not taken`.
     pub rss: String,
     /// Frames received.
     pub rx_packets: u64,
