@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::alarms::{Alarm, AlarmKind};
 use super::compile::Links;
+use super::conflicts::Conflicts;
 use super::events::{Draft, EventKind, Severity};
-use super::neighbours::{Conflict, Neighbour, Neighbours, NextHop, PortIdentity};
+use super::neighbours::{Neighbour, Neighbours, NextHop, PortIdentity};
 use super::ports::{Ports, WorkerRemote};
 use super::route::route;
 use crate::config::Config;
@@ -21,13 +22,6 @@ const LINK_INTERVAL: Duration = Duration::from_millis(100);
 /// Frames that are taken from one worker's mailbox at a time.
 const FRAMES_A_TICK: usize = 256;
 
-/// A conflict that differs from the last is an event at most this often: who sends two in turn must
-/// not fill the log.
-const CONFLICT_EVENT_INTERVAL: Duration = Duration::from_secs(1);
-
-/// How long a conflict stays an alarm after it was last heard of.
-const CONFLICT_MEMORY: Duration = Duration::from_mins(1);
-
 /// The ports' links and their neighbours.
 #[derive(Debug)]
 pub struct NeighbourLinks {
@@ -35,10 +29,9 @@ pub struct NeighbourLinks {
     neighbours: Neighbours,
     poll_at: Option<Duration>,
     links_at: Duration,
-    conflict: Option<(Conflict, Duration)>,
+    conflicts: Conflicts,
     /// How often what tables are made of may have changed.
     revision: u64,
-    conflict_told: Option<Duration>,
     events: Vec<Draft>,
 }
 
@@ -58,9 +51,8 @@ impl NeighbourLinks {
             neighbours: Neighbours::new(u64::from(std::process::id())),
             poll_at: Some(Duration::ZERO),
             links_at: Duration::ZERO,
-            conflict: None,
+            conflicts: Conflicts::default(),
             revision: 0,
-            conflict_told: None,
             events: Vec::new(),
         };
         links.configure(config, ports, Duration::ZERO);
@@ -103,6 +95,7 @@ impl NeighbourLinks {
         if now >= self.links_at {
             self.links_at = now + LINK_INTERVAL;
             self.watch_links(ports, now);
+            self.watch_conflicts(now);
         }
         if self.poll_at.is_some_and(|at| now >= at) {
             let poll = self.neighbours.poll(now);
@@ -125,20 +118,7 @@ impl NeighbourLinks {
         // What was heard may be due for an answer.
         self.poll_at = Some(now);
         if let Some(conflict) = heard.conflict {
-            let is_news = self.conflict.as_ref().is_none_or(|(known, _)| *known != conflict);
-            let may_tell = self
-                .conflict_told
-                .is_none_or(|told| now.saturating_sub(told) >= CONFLICT_EVENT_INTERVAL);
-            if is_news && may_tell {
-                self.conflict_told = Some(now);
-                self.events.push(Draft::new(
-                    EventKind::AddressConflict,
-                    Severity::Warning,
-                    self.subject(&conflict),
-                    self.sentence(&conflict),
-                ));
-            }
-            self.conflict = Some((conflict, now));
+            self.conflicts.hear(&conflict, now);
         }
         heard.changed
     }
@@ -164,19 +144,29 @@ impl NeighbourLinks {
                 self.poll_at = Some(now);
             }
         }
-        if self.conflict.as_ref().is_some_and(|(_, at)| now.saturating_sub(*at) > CONFLICT_MEMORY) {
-            self.conflict = None;
+    }
+
+    fn watch_conflicts(&mut self, now: Duration) {
+        self.conflicts.expire(now);
+        if let Some(news) = self.conflicts.next_news(now) {
+            self.events.push(Draft::new(
+                EventKind::AddressConflict,
+                Severity::Warning,
+                self.subject(news.port, news.address),
+                self.sentence(news.port, news.address, &[news.mac]),
+            ));
         }
     }
 
     /// What is wrong now.
     #[must_use]
     pub fn alarms(&self) -> Vec<Alarm> {
-        let alarm = |conflict: &Conflict| {
-            let kind = AlarmKind::AddressConflict;
-            Alarm::new(kind, self.subject(conflict), self.sentence(conflict))
+        let conflicts = self.conflicts.standing();
+        let alarm = |(port, address, macs): (PortId, IpAddr, Vec<MacAddress>)| {
+            let text = self.sentence(port, address, &macs);
+            Alarm::new(AlarmKind::AddressConflict, self.subject(port, address), text)
         };
-        self.conflict.iter().map(|(conflict, _)| alarm(conflict)).collect()
+        conflicts.map(alarm).collect()
     }
 
     /// What happened since the last call.
@@ -184,8 +174,9 @@ impl NeighbourLinks {
         std::mem::take(&mut self.events)
     }
 
-    fn subject(&self, conflict: &Conflict) -> String {
-        format!("port {}", self.port_name(conflict.port))
+    /// What a conflict concerns: each address is an alarm of its own.
+    fn subject(&self, port: PortId, address: IpAddr) -> String {
+        format!("address {address} of port {}", self.port_name(port))
     }
 
     /// Every next hop.
@@ -199,12 +190,14 @@ impl NeighbourLinks {
         self.ports.get(port.index()).map_or("?", |port| &port.name)
     }
 
-    fn sentence(&self, conflict: &Conflict) -> String {
-        let port = self.port_name(conflict.port);
+    fn sentence(&self, port: PortId, address: IpAddr, macs: &[MacAddress]) -> String {
+        let port = self.port_name(port);
+        let macs: Vec<_> = macs.iter().map(ToString::to_string).collect();
+        let host = if macs.len() == 1 { "that host" } else { "those hosts" };
         format!(
-            "{} on port {port} is also claimed by {}; take it from that host (a backend needs \
+            "{address} on port {port} is also claimed by {}; take it from {host} (a backend needs \
              arp_ignore=1 for VIPs on its loopback)",
-            conflict.address, conflict.mac
+            macs.join(" and ")
         )
     }
 }

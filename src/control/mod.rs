@@ -11,6 +11,7 @@ mod backend_slots;
 mod baselines;
 mod change;
 mod compile;
+mod conflicts;
 mod difference;
 mod digest;
 mod drains;
