@@ -32,8 +32,8 @@ impl Alarm {
         (!is_over).then(|| told.sentence.clone())
     }
 
-    /// Something is wrong until it is [mended](Self::mended) or [cleared](Self::clear). Logged if
-    /// it was not so before: what is tried every second fails every second.
+    /// Something is wrong until it is [mended](Self::mended) or [over](Self::over). Logged if it was
+    /// not so before: what is tried every second fails every second.
     pub(super) fn raise(&self, sentence: String) {
         let told = Some(Told { sentence, until: None });
         self.0.send_if_modified(|now| {
@@ -54,8 +54,38 @@ impl Alarm {
         self.0.send_replace(Some(Told { sentence, until: Some(Instant::now() + MENDED) }));
     }
 
-    /// Nothing is wrong.
-    pub(super) fn clear(&self) {
-        self.0.send_replace(None);
+    /// What was [raised](Self::raise) is so no more. What was mended is told to its end.
+    pub(super) fn over(&self) {
+        self.0.send_if_modified(|now| {
+            let was_raised = now.as_ref().is_some_and(|told| told.until.is_none());
+            if let Some(told) = now.take_if(|_| was_raised) {
+                tracing::info!("no longer: {}", told.sentence);
+            }
+            was_raised
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_raised_ends_and_what_is_mended_is_told_for_a_while() {
+        let alarm = Alarm::new();
+        alarm.over();
+        assert_eq!(alarm.sentence(), None);
+        alarm.raise("broken".into());
+        assert_eq!(alarm.sentence().as_deref(), Some("broken"));
+        tokio::time::advance(MENDED * 10).await;
+        assert_eq!(alarm.sentence().as_deref(), Some("broken"), "as long as nobody says otherwise");
+        alarm.over();
+        assert_eq!(alarm.sentence(), None);
+        alarm.raise("lost".into());
+        alarm.mended("made anew".into());
+        alarm.over();
+        assert_eq!(alarm.sentence().as_deref(), Some("made anew"));
+        tokio::time::advance(MENDED).await;
+        assert_eq!(alarm.sentence(), None);
     }
 }

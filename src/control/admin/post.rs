@@ -53,63 +53,80 @@ impl Post {
 
     /// Serves until it is dropped. A panic ends all connections and is over a second later.
     pub(super) async fn supervise(self: &Arc<Self>, shared: impl Fn() -> Shared) -> Infallible {
+        self.restart(|| Arc::clone(self).serve(Arc::new(shared()))).await
+    }
+
+    /// Starts again what panics, and tells.
+    async fn restart<F>(&self, mut start: impl FnMut() -> F) -> Infallible
+    where
+        F: Future<Output = Infallible> + Send + 'static,
+    {
         loop {
             let mut task = JoinSet::new();
-            task.spawn(Arc::clone(self).serve(Arc::new(shared())));
+            task.spawn(start());
             let ended = task.join_next().await;
+            let path = self.place.path.display();
             self.alarm.raise(format!(
-                "the server of {} failed ({ended:?}) and starts again; please report this",
-                self.place.path.display()
+                "the server of {path} failed ({ended:?}) and starts again; please report this"
             ));
             sleep(CHECK_INTERVAL).await;
+            self.alarm.mended(format!(
+                "the server of {path} failed ({ended:?}) and was started again; please report this"
+            ));
         }
     }
 
+    /// The alarm is judged anew at every check, and nowhere else: it lasts as long as what it tells.
     async fn serve(self: Arc<Self>, shared: Arc<Shared>) -> Infallible {
         let mut socket = self.socket.lock().await;
         let mut connections = Connections::new(shared);
         // `None`: the runtime does not watch the socket yet.
         let mut listener = None;
         let mut failures = Failures::default();
+        // Why the last accept since the last check failed.
+        let mut not_accepted = None;
         let mut check = interval(CHECK_INTERVAL);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 accepted = accept(listener.as_ref()) => match accepted {
                     Ok(stream) => {
-                        if failures != Failures::default() {
-                            failures = Failures::default();
-                            self.alarm.clear();
-                        }
+                        failures = Failures::default();
                         connections.admit(stream).await;
                     }
                     Err(error) => {
-                        self.alarm.raise(self.cannot_accept(&error));
                         failures.record(&error);
+                        not_accepted = Some(error);
                         sleep(ACCEPT_PAUSE).await;
                     }
                 },
                 () = connections.trim() => {}
                 _ = check.tick() => {
+                    let mut wrong = not_accepted.take().map(|error| self.cannot_accept(&error));
                     let is_broken = failures.are_persistent();
-                    if (is_broken || !socket.is_in_place())
-                        && self.make_anew(&mut socket, is_broken).await
-                    {
-                        (listener, failures) = (None, Failures::default());
+                    if is_broken || !socket.is_in_place() {
+                        wrong = self.make_anew(&mut socket, is_broken).await.err();
+                        if wrong.is_none() {
+                            (listener, failures) = (None, Failures::default());
+                        }
                     }
                     if listener.is_none() {
                         match watch(&socket) {
                             Ok(watched) => listener = Some(watched),
-                            Err(error) => self.alarm.raise(self.cannot_accept(&error)),
+                            Err(error) => wrong = Some(self.cannot_accept(&error)),
                         }
+                    }
+                    match wrong {
+                        Some(sentence) => self.alarm.raise(sentence),
+                        None => self.alarm.over(),
                     }
                 }
             }
         }
     }
 
-    /// Whether there is a new socket. Connections of the old one go on.
-    async fn make_anew(&self, socket: &mut Socket, is_broken: bool) -> bool {
+    /// Replaces the socket, or says why that cannot be. Connections of the old one go on.
+    async fn make_anew(&self, socket: &mut Socket, is_broken: bool) -> Result<(), String> {
         let (place, own) = (self.place.clone(), socket.identity());
         let path = place.path.display().to_string();
         match spawn_blocking(move || Socket::bind(place, Some(own))).await {
@@ -123,22 +140,16 @@ impl Post {
                          out who cleans up there"
                     )
                 });
-                true
+                Ok(())
             }
-            Ok(Err(error)) => {
-                self.alarm.raise(format!(
-                    "the admin socket {path} is lost and cannot be made anew (tried every second): \
-                     {error}"
-                ));
-                false
-            }
-            Err(error) => {
-                self.alarm.raise(format!(
-                    "the admin socket {path} is lost and cannot be made anew (tried every second): \
-                     {error}; please report this"
-                ));
-                false
-            }
+            Ok(Err(error)) => Err(format!(
+                "the admin socket {path} is lost and cannot be made anew (tried every second): \
+                 {error}"
+            )),
+            Err(error) => Err(format!(
+                "the admin socket {path} is lost and cannot be made anew (tried every second): \
+                 {error}; please report this"
+            )),
         }
     }
 
@@ -217,16 +228,51 @@ mod tests {
         assert!(failures.are_persistent());
     }
 
+    fn post_in(directory: &tempfile::TempDir) -> Post {
+        let path = directory.path().join("admin.sock");
+        Post::bind(SocketPlace::new(Role::Full, &path, None).unwrap()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_panics_is_started_again_and_told_for_a_while() {
+        let directory = tempfile::tempdir().unwrap();
+        let post = post_in(&directory);
+        let mut starts = 0;
+        let told = async {
+            sleep(CHECK_INTERVAL / 2).await;
+            let alarm = post.alarm().unwrap();
+            assert!(alarm.contains("and starts again; please report this"), "{alarm}");
+            sleep(CHECK_INTERVAL).await;
+            let alarm = post.alarm().unwrap();
+            assert!(alarm.contains("and was started again; please report this"), "{alarm}");
+            sleep(Duration::from_mins(3)).await;
+            assert_eq!(post.alarm(), None);
+        };
+        let server = post.restart(|| {
+            starts += 1;
+            let is_first = starts == 1;
+            async move {
+                assert!(!is_first, "as the test wants");
+                pending().await
+            }
+        });
+        tokio::select! {
+            never = server => match never {},
+            () = told => {}
+        }
+        assert_eq!(starts, 2);
+    }
+
     #[tokio::test]
     async fn a_broken_socket_is_replaced_although_it_is_in_its_place() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("admin.sock");
-        let post = Post::bind(SocketPlace::new(Role::Full, &path, None).unwrap()).unwrap();
+        let post = post_in(&directory);
+        let path = post.place().path.clone();
         let mut socket = post.socket.lock().await;
         let before = socket.identity();
         // It looks alive from outside: the kernel still takes connections for it.
         UnixStream::connect(&path).unwrap();
-        assert!(post.make_anew(&mut socket, true).await);
+        post.make_anew(&mut socket, true).await.unwrap();
         assert!(socket.is_in_place() && socket.identity() != before);
         let _waits = UnixStream::connect(&path).unwrap();
         assert!(socket.listener.accept().is_ok());

@@ -83,3 +83,19 @@ fn what_took_the_place_is_not_ours_to_remove() {
     wait_until("the socket is back", || serves(&path));
     assert!(alarm("has been made anew"));
 }
+
+#[test]
+fn an_alarm_ends_with_what_it_tells_whatever_ended_it() {
+    let daemon = Daemon::start();
+    let path = socket_in(daemon.directory.path());
+    // Somebody takes the socket's place, and gives it back.
+    let aside = daemon.directory.path().join("run/aside.sock");
+    fs::rename(&path, &aside).unwrap();
+    fs::write(&path, "precious").unwrap();
+    wait_until("the file is told", || {
+        daemon.server().alarm().is_some_and(|alarm| alarm.contains("exists and is not a socket"))
+    });
+    fs::rename(&aside, &path).unwrap();
+    wait_until("nothing is wrong any more", || daemon.server().alarm().is_none());
+    assert!(serves(&path), "the same socket");
+}
