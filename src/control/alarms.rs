@@ -170,7 +170,7 @@ impl Management {
                 alarms.push(Alarm::new(AlarmKind::LinkDown, subject(), text));
             }
         }
-        alarms.extend(self.traffic.alarms().iter().cloned());
+        alarms.extend(self.traffic.alarms().cloned());
         if let Some(text) = self.pulse.alarm() {
             alarms.push(Alarm::new(AlarmKind::ManagementStall, "management", text));
         }

@@ -1,5 +1,6 @@
-//! Alarms about how traffic reaches the workers, from two looks at the counters.
+//! Alarms about how traffic reaches the workers, from looks at the counters.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::alarms::{Alarm, AlarmKind};
@@ -131,7 +132,7 @@ pub fn traffic_alarms(before: &TrafficSample, after: &TrafficSample) -> Vec<Alar
         let then = before.ports.get(id).filter(|then| then.name == port.name);
         let missed = then.map_or(0, |then| port.rx_missed.saturating_sub(then.rx_missed));
         if missed != 0 {
-            let subject = format!("frames of port {name}");
+            let subject = format!("{LOSS}{name}");
             alarm(
                 subject,
                 format!(
@@ -148,11 +149,31 @@ pub fn traffic_alarms(before: &TrafficSample, after: &TrafficSample) -> Vec<Alar
 /// How far apart two looks are.
 pub const WINDOW: Duration = Duration::from_secs(10);
 
-/// The last look, and what came of the last two.
+/// Windows in a row that must show how traffic is spread before that is an alarm: for a window or
+/// two one client may well have all of it.
+const RAISE_AFTER: u32 = 3;
+
+/// Windows in a row without it after which an alarm ends: what comes and goes is one alarm.
+const CLEAR_AFTER: u32 = 3;
+
+/// The last look, and what the windows before it showed.
 #[derive(Debug, Default)]
 pub struct Traffic {
     last: Option<(Duration, TrafficSample)>,
-    alarms: Vec<Alarm>,
+    /// By subject.
+    findings: BTreeMap<String, Finding>,
+}
+
+/// Something that windows showed.
+#[derive(Debug)]
+struct Finding {
+    /// As the last window that showed it said.
+    alarm: Alarm,
+    /// Windows in a row that showed it.
+    shown: u32,
+    /// Windows in a row since then that did not.
+    absent: u32,
+    is_raised: bool,
 }
 
 impl Traffic {
@@ -165,16 +186,44 @@ impl Traffic {
     /// Takes a look.
     pub fn look(&mut self, now: Duration, sample: TrafficSample) {
         if let Some((_, before)) = &self.last {
-            self.alarms = traffic_alarms(before, &sample);
+            self.judge(traffic_alarms(before, &sample));
         }
         self.last = Some((now, sample));
     }
 
-    /// What was wrong in the last window.
-    #[must_use]
-    pub fn alarms(&self) -> &[Alarm] {
-        &self.alarms
+    /// Takes what a window showed.
+    fn judge(&mut self, shown: Vec<Alarm>) {
+        for finding in self.findings.values_mut() {
+            finding.absent += 1;
+        }
+        for alarm in shown {
+            // Frames that are lost are lost: the first window says all there is to say.
+            let raise_after = if is_loss(&alarm) { 1 } else { RAISE_AFTER };
+            let finding = self.findings.entry(alarm.subject.clone()).or_insert_with(|| Finding {
+                alarm: alarm.clone(),
+                shown: 0,
+                absent: 1,
+                is_raised: false,
+            });
+            finding.shown = if finding.absent == 1 { finding.shown + 1 } else { 1 };
+            finding.is_raised |= finding.shown >= raise_after;
+            finding.absent = 0;
+            finding.alarm = alarm;
+        }
+        self.findings.retain(|_, finding| finding.absent < CLEAR_AFTER);
     }
+
+    /// What is wrong.
+    pub fn alarms(&self) -> impl Iterator<Item = &Alarm> {
+        self.findings.values().filter(|finding| finding.is_raised).map(|finding| &finding.alarm)
+    }
+}
+
+/// The subject of an alarm about lost frames, after which the port's name comes.
+const LOSS: &str = "frames of port ";
+
+fn is_loss(alarm: &Alarm) -> bool {
+    alarm.subject.starts_with(LOSS)
 }
 
 #[cfg(test)]
@@ -258,15 +307,41 @@ mod tests {
     }
 
     #[test]
-    fn looks_are_a_window_apart_and_an_alarm_lasts_one() {
+    fn looks_are_a_window_apart() {
         let mut traffic = Traffic::default();
         assert!(traffic.is_due(Duration::ZERO));
         traffic.look(Duration::ZERO, sample(&[[0, 0], [0, 0]], [0; 2]));
         assert!(!traffic.is_due(WINDOW / 2) && traffic.is_due(WINDOW));
-        traffic.look(WINDOW, sample(&[[9_000, 0], [0, 0]], [0; 2]));
-        let subjects: Vec<_> = traffic.alarms().iter().map(|a| a.subject.as_str()).collect();
-        assert_eq!(subjects, ["worker 1", "port front"]);
-        traffic.look(WINDOW * 2, sample(&[[9_000, 0], [0, 0]], [0; 2]));
-        assert!(traffic.alarms().is_empty());
+    }
+
+    /// How many alarms there are after each window. A letter says what a window showed: `s` that
+    /// worker 0 has all packets, `.` that both have some, `m` that frames were missed beside that.
+    fn raised(windows: &str) -> String {
+        let mut traffic = Traffic::default();
+        let (mut workers, mut missed) = ([[0, 0], [0, 0]], [0, 0]);
+        traffic.look(Duration::ZERO, sample(&workers, missed));
+        let mut told = String::new();
+        for (letter, number) in windows.chars().zip(1..) {
+            workers[0][0] += 9_000;
+            workers[1][0] += if letter == 's' { 0 } else { 5 };
+            missed[1] += if letter == 'm' { 12 } else { 0 };
+            traffic.look(WINDOW * number, sample(&workers, missed));
+            told += &traffic.alarms().count().to_string();
+        }
+        told
+    }
+
+    #[test]
+    fn a_spread_that_comes_and_goes_is_one_alarm_or_none() {
+        // Worker 1 has nothing, and port `front` gives all to worker 0.
+        assert_eq!(raised("sss..."), "002220");
+        assert_eq!(raised("ss.ss.ss."), "000000000", "never long enough");
+        assert_eq!(raised("ssss.s..s.s..ss.."), "00222222222222222", "never gone for long enough");
+        assert_eq!(raised("sss...ss"), "00222000", "begins anew");
+    }
+
+    #[test]
+    fn lost_frames_are_told_at_once_and_for_some_windows() {
+        assert_eq!(raised("..m...m.m..."), "001110111110");
     }
 }
