@@ -3,13 +3,15 @@
 //! An alarm is known by its kind and its subject. Its sentence may have numbers that change while
 //! it lasts: that makes no new alarm.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use super::events::{Draft, EventKind, Severity};
 use super::management::Management;
+use crate::steer::Reason;
 
-/// How many alarms that came or went in one look become events of their own; one more event tells
-/// the number of the others, so that an outage does not wash everything else out of the log.
+/// How many alarms that came in one look become events of their own, and how many that went; one
+/// more event each tells the number of the others, so that an outage does not wash everything else
+/// out of the log.
 const EVENTS_A_LOOK: usize = 64;
 
 /// What kind of thing is wrong.
@@ -23,7 +25,9 @@ pub enum AlarmKind {
     PortTrouble,
     /// A port has no link.
     LinkDown,
-    /// A service has no backend that takes new flows.
+    /// A service that is enabled has no backend at all for new flows: they are dropped.
+    NoBackend,
+    /// A service has no healthy backend: new flows go to unhealthy ones, as a last resort.
     NoHealthyBackend,
     /// Management did not run for a while.
     ManagementStall,
@@ -35,11 +39,12 @@ pub enum AlarmKind {
 
 impl AlarmKind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::AddressConflict,
         Self::WorkerLagging,
         Self::PortTrouble,
         Self::LinkDown,
+        Self::NoBackend,
         Self::NoHealthyBackend,
         Self::ManagementStall,
         Self::AdminSocket,
@@ -54,6 +59,7 @@ impl AlarmKind {
             Self::WorkerLagging => "worker-lagging",
             Self::PortTrouble => "port-trouble",
             Self::LinkDown => "link-down",
+            Self::NoBackend => "no-backend",
             Self::NoHealthyBackend => "no-healthy-backend",
             Self::ManagementStall => "management-stall",
             Self::AdminSocket => "admin-socket",
@@ -67,6 +73,7 @@ impl AlarmKind {
             Self::AddressConflict | Self::LinkDown => None,
             Self::WorkerLagging => Some(EventKind::WorkerLagging),
             Self::PortTrouble
+            | Self::NoBackend
             | Self::NoHealthyBackend
             | Self::ManagementStall
             | Self::AdminSocket
@@ -85,7 +92,7 @@ impl AlarmKind {
 
     const fn severity(self) -> Severity {
         match self {
-            Self::NoHealthyBackend => Severity::Error,
+            Self::NoBackend | Self::NoHealthyBackend => Severity::Error,
             _ => Severity::Warning,
         }
     }
@@ -123,23 +130,35 @@ impl Alarms {
             now.into_iter().map(|alarm| ((alarm.kind, alarm.subject), alarm.text)).collect();
         let came = now.iter().filter(|(key, _)| !self.raised.contains_key(key));
         let came = came.filter_map(|((kind, subject), text)| {
-            Some(Draft::new(kind.raised()?, kind.severity(), subject, text))
+            Some((kind.severity(), Draft::new(kind.raised()?, kind.severity(), subject, text)))
         });
         let went = self.raised.iter().filter(|(key, _)| !now.contains_key(key));
         let went = went.filter_map(|((kind, subject), text)| {
-            Some(Draft::new(kind.cleared()?, Severity::Info, subject, format!("no longer: {text}")))
+            let message = format!("no longer: {text}");
+            Some((Severity::Info, Draft::new(kind.cleared()?, Severity::Info, subject, message)))
         });
-        let mut drafts: Vec<_> = came.chain(went).collect();
-        let more = drafts.len().saturating_sub(EVENTS_A_LOOK);
-        if more > 0 {
-            drafts.truncate(EVENTS_A_LOOK);
-            let message = format!("{more} more alarms came or went; `lodectl status` has all");
-            let kind = EventKind::AlarmRaised;
-            drafts.push(Draft::new(kind, Severity::Warning, "appliance", message));
-        }
+        let mut drafts = bounded(came, EventKind::AlarmRaised, "alarms came");
+        drafts.extend(bounded(went, EventKind::AlarmCleared, "alarms went"));
         self.raised = now;
         drafts
     }
+}
+
+/// The first [`EVENTS_A_LOOK`] events; for the others one of this kind, which says how many of `what`
+/// there were and is as severe as the worst of them.
+fn bounded(
+    drafts: impl Iterator<Item = (Severity, Draft)>,
+    kind: EventKind,
+    what: &str,
+) -> Vec<Draft> {
+    let (severities, mut drafts): (Vec<_>, Vec<_>) = drafts.unzip();
+    if let Some(worst) = severities.iter().skip(EVENTS_A_LOOK).max() {
+        let more = drafts.len() - EVENTS_A_LOOK;
+        drafts.truncate(EVENTS_A_LOOK);
+        let message = format!("{more} more {what}; `lodectl status` has all that there are");
+        drafts.push(Draft::new(kind, *worst, "appliance", message));
+    }
+    drafts
 }
 
 impl Management {
@@ -181,16 +200,31 @@ impl Management {
             // Nobody knows yet who is healthy.
             return alarms;
         }
-        let config = self.state.config();
-        let healthy: HashMap<_, _> =
-            config.pools.iter().map(|pool| (pool.name.as_str(), self.healthy(pool).0)).collect();
-        let is_empty = |pool: &String| healthy.get(pool.as_str()).is_none_or(|count| *count == 0);
-        for service in &config.services {
-            if service.pools.iter().all(is_empty) {
-                let subject = format!("service {}", service.name);
-                let text = format!("service {} has no healthy backend", service.name);
-                alarms.push(Alarm::new(AlarmKind::NoHealthyBackend, subject, text));
-            }
+        for service in &self.state.config().services {
+            let Some(decision) = self.state.decide(&service.name) else { continue };
+            let name = &service.name;
+            let pool = decision.reason.pool().and_then(|place| service.pools.get(place));
+            let pool = pool.map_or("?", String::as_str);
+            let (kind, text) = match decision.reason {
+                Reason::Empty => (
+                    AlarmKind::NoBackend,
+                    format!(
+                        "service {name} drops new flows: no pool has an enabled backend with a \
+                         weight above 0"
+                    ),
+                ),
+                Reason::LastResort { .. } => (
+                    AlarmKind::NoHealthyBackend,
+                    format!(
+                        "service {name} has no healthy backend: new flows go to unhealthy ones of \
+                         pool {pool} as a last resort"
+                    ),
+                ),
+                // The operator wants it so.
+                Reason::Draining | Reason::Disabled => continue,
+                Reason::AtThreshold { .. } | Reason::BelowThreshold { .. } => continue,
+            };
+            alarms.push(Alarm::new(kind, format!("service {name}"), text));
         }
         alarms
     }
@@ -242,12 +276,24 @@ mod tests {
         let mut alarms = Alarms::default();
         let drafts = alarms.update((0..10_000).map(alarm).collect());
         assert_eq!(drafts.len(), EVENTS_A_LOOK + 1);
-        let last = Draft::new(
+        let rest = |kind, severity, message| Draft::new(kind, severity, "appliance", message);
+        let raised = rest(
             EventKind::AlarmRaised,
-            Severity::Warning,
-            "appliance",
-            "9936 more alarms came or went; `lodectl status` has all",
+            Severity::Error,
+            "9936 more alarms came; `lodectl status` has all that there are",
         );
-        assert_eq!(drafts.last(), Some(&last));
+        assert_eq!(drafts.last(), Some(&raised), "as severe as those that it stands for");
+        // What goes is told as that.
+        let drafts = alarms.update((0..9_000).map(alarm).collect());
+        assert_eq!(drafts.len(), EVENTS_A_LOOK + 1);
+        let cleared = rest(
+            EventKind::AlarmCleared,
+            Severity::Info,
+            "936 more alarms went; `lodectl status` has all that there are",
+        );
+        assert_eq!(drafts.last(), Some(&cleared));
+        // What comes does not push out what goes.
+        let drafts = alarms.update((9_000..9_100).map(alarm).collect());
+        assert_eq!(drafts.len(), 2 * (EVENTS_A_LOOK + 1));
     }
 }

@@ -395,12 +395,13 @@ impl Management {
 
     /// Says once that the appliance forwards: no VIP waits for a probe, and every worker has adopted
     /// the tables that say so.
-    fn tell_when_serving(&mut self) {
+    pub(super) fn tell_when_serving(&mut self) {
         let is_serving = self.waits_until.is_none()
             && self.is_published()
             && self.publisher.acknowledged() >= self.publisher.generation();
         if is_serving && !self.has_served {
             self.has_served = true;
+            self.record_appliance(EventKind::Started, Severity::Info, "the appliance forwards");
             self.pulse.tell(Notice::Serving);
         }
     }

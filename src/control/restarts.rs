@@ -110,7 +110,6 @@ impl Management {
         };
         let mut first = Some(runtime()?);
         let mut pause = Pause::default();
-        self.record_appliance(EventKind::Started, Severity::Info, "the appliance forwards");
         loop {
             let began = self.now();
             let runtime = first.take().map_or_else(runtime, Ok);

@@ -5,12 +5,16 @@
 use std::time::Duration;
 
 use super::metrics::{World, file};
+use crate::control::AlarmKind;
 use crate::control::admin::{PeerCredentials, Role};
 use crate::control::events::{Event, EventKind, Severity, Votes};
 use crate::control::protocol::params::ForceParams;
 use crate::control::protocol::reply::Health;
 use crate::control::protocol::{BackendName, ErrorCode, Request, RequestError};
 use crate::health::{Cause, Damping, Outcome, ProbeResult, Report};
+
+const LAST_RESORT: &str = "service site has no healthy backend: new flows go to unhealthy ones of \
+                           pool web as a last resort";
 
 const PEER: PeerCredentials = PeerCredentials { uid: 1_000, gid: 100, pid: Some(7) };
 
@@ -96,12 +100,7 @@ fn alarms_are_told_when_they_come_and_when_they_go() {
     let first = world.last_event();
     assert_eq!(
         told(&first),
-        (
-            EventKind::AlarmRaised,
-            Severity::Error,
-            "service site",
-            "service site has no healthy backend"
-        )
+        (EventKind::AlarmRaised, Severity::Error, "service site", LAST_RESORT)
     );
     world.look(2);
     assert_eq!(world.last_event().number, first.number, "it lasts");
@@ -110,9 +109,61 @@ fn alarms_are_told_when_they_come_and_when_they_go() {
     world.look(2);
     assert_eq!(world.last_event().number, first.number, "looked for once a second");
     world.look(3);
-    let message = "no longer: service site has no healthy backend";
+    let message = format!("no longer: {LAST_RESORT}");
     let last = world.last_event();
-    assert_eq!(told(&last), (EventKind::AlarmCleared, Severity::Info, "service site", message));
+    assert_eq!(told(&last), (EventKind::AlarmCleared, Severity::Info, "service site", &*message));
+}
+
+// L4-43: alarms follow what the tables do with new flows.
+#[test]
+fn a_service_without_backends_and_one_in_its_last_resort_are_told_apart() {
+    let mut world = World::new();
+    let alarms = |world: &World| -> Vec<_> {
+        let alarms = world.management.alarms();
+        alarms.into_iter().map(|alarm| (alarm.kind, alarm.text)).collect()
+    };
+    let last_resort = (AlarmKind::NoHealthyBackend, LAST_RESORT.to_owned());
+    assert_eq!(alarms(&world), [last_resort]);
+    let dropped = "service site drops new flows: no pool has an enabled backend with a weight \
+                   above 0";
+    let nobody = (AlarmKind::NoBackend, dropped.to_owned());
+    let disabled = "name = \"b1\"\nadmin_state = \"disabled\"";
+    let weightless = file("", 1).replace("name = \"b1\"", disabled).replace("= 3", "= 0");
+    world.apply(&weightless);
+    assert_eq!(alarms(&world), [nobody.clone()], "b2 is healthy, but of no weight");
+    world.apply(&file("admin_state = \"draining\"", 1));
+    assert_eq!(alarms(&world), [nobody]);
+    // Who disabled it knows.
+    for state in ["draining", "disabled"] {
+        let state = format!("name = \"site\"\nadmin_state = \"{state}\"");
+        world.apply(&weightless.replace("name = \"site\"", &state));
+        assert_eq!(alarms(&world), []);
+    }
+    world.apply(&file("", 1));
+    assert_eq!(alarms(&world), []);
+}
+
+#[test]
+fn the_appliance_forwards_once_every_worker_has_the_vips() {
+    let mut world = World::new();
+    world.management.waits_until = Some(Duration::from_secs(3_600));
+    let told = |world: &mut World| {
+        world.management.publish_if_due();
+        world.reader.refresh();
+        world.management.tell_when_serving();
+        world.management.events.counts()[EventKind::Started.index()]
+    };
+    assert_eq!(told(&mut world), 0, "tables without VIPs");
+    for name in ["b1", "b2"] {
+        let key = world.management.state.find("web", name).unwrap();
+        world.management.state.set_health(&key, crate::steer::Health::Up);
+    }
+    world.management.publish_if_due();
+    world.management.tell_when_serving();
+    assert_eq!(world.management.events.last_number(), 0, "the worker does not have them yet");
+    assert_eq!(told(&mut world), 1);
+    world.publish();
+    assert_eq!(told(&mut world), 1, "once");
 }
 
 #[test]
