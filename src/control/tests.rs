@@ -1,11 +1,13 @@
 //! State, tables and the loop together, on configurations as files say them.
 
+mod answer;
 mod events;
 mod guard;
 mod laws;
 mod metrics;
 mod operator;
 mod probes;
+mod parts;
 mod running;
 mod sharing;
 mod slots;
@@ -18,6 +20,8 @@ use std::time::Duration;
 use super::State;
 use crate::config::{self, Config};
 use crate::snapshot::Generation;
+
+pub(super) use answer::Answer;
 
 /// What precedes the pools.
 const HEAD: &str = r#"

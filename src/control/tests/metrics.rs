@@ -13,22 +13,20 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::parts::{Parts, parts, worker};
 use super::running::arp_answer;
 use super::*;
-use crate::config::{Admin, AdminState, BackendKey};
-use crate::control::WorkerRemote;
-use crate::control::admin::Server;
+use crate::config::{AdminState, BackendKey};
 use crate::control::events::{EventKind, Severity};
 use crate::control::metrics::{FAMILIES, Kind, Outcome, Text};
-use crate::control::{BACKEND_CAP, LogLeftOut, Management, ManagementParts, PortState, Ports};
+use crate::control::{Management, PortState, Ports};
 use crate::forward::{Counters, DropReason, Tables};
 use crate::health::{self, Cause};
-use crate::id::{BackendId, Family, PortId, ServiceId, WorkerId};
+use crate::id::{BackendId, Family, PortId, ServiceId};
 use crate::packet::MacAddress;
-use crate::snapshot::{self, Generation, Reader};
-use crate::stats;
+use crate::snapshot::{Generation, Reader};
 use crate::steer::Health;
-use crate::worker::{Mailbox, mailbox};
+use crate::worker::Mailbox;
 
 /// A port in the state that the test sets.
 #[derive(Clone, Debug)]
@@ -72,40 +70,13 @@ impl World {
     /// One worker, and management of this configuration.
     fn of(text: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let config = parsed(text);
-        let tables = Tables::empty(config.appliance.flow_hash_key);
-        let (publisher, mut readers) = snapshot::shared(tables, 1);
-        let (counters, stats) = stats::worker(BACKEND_CAP);
-        let (mailbox, remote) = mailbox(256);
         let up = PortState { link_up: true, ..PortState::default() };
         let port = SetPort(Arc::new(Mutex::new(up)));
-        let mut management = Management::new(ManagementParts {
-            config_path: directory.path().join("lodestone.toml"),
-            config,
-            publisher,
-            workers: vec![WorkerRemote {
-                id: WorkerId(0),
-                core: 1,
-                capacity: (8, 8),
-                cycles_per_second: 1_000_000_000,
-                stats,
-                mailbox: remote,
-            }],
-            ports: Box::new(port.clone()),
-            admin: Server::bind(&Admin {
-                socket: directory.path().join("admin.sock"),
-                group: None,
-                read_only_socket: None,
-                read_only_group: None,
-            })
-            .unwrap(),
-            metrics: None,
-            log_left_out: LogLeftOut::default(),
-        })
-        .unwrap();
+        let parts = parts(directory.path(), parsed(text), Box::new(port.clone()));
+        let Parts { management, reader, counters, mailbox } = parts;
+        let mut management = Management::new(management).unwrap();
         // As after the time that the first probes have: nobody probes here.
         management.waits_until = None;
-        let reader = readers.remove(0);
         Self { management, counters, reader, mailbox, port, _directory: directory }
     }
 
@@ -514,17 +485,7 @@ fn ten_thousand_backends_are_observed_in_no_time() {
     for (pools, backends, services) in [(1, 10_000, 1), (1_000, 10, 10)] {
         let mut world = World::of(&large(pools, backends, services));
         for id in 1..4 {
-            let (_, stats) = stats::worker(BACKEND_CAP);
-            let (_, remote) = mailbox(1);
-            let capacity = (8, 8);
-            let worker = WorkerRemote {
-                id: WorkerId(id),
-                core: 1,
-                capacity,
-                cycles_per_second: 1_000_000_000,
-                stats,
-                mailbox: remote,
-            };
+            let (worker, ..) = worker(id, 1);
             world.management.workers.push(worker);
         }
         world.publish();

@@ -2,17 +2,18 @@
 
 use serde_json::{Value, json};
 
+use super::Answer;
 use super::running::{Appliance, SOON, file, two};
 use crate::conntrack::{EntryState, Flow, Ipv4Key};
 use crate::id::{BackendEpoch, BackendId, BackendRef, VipId};
 use crate::packet::{FlowHash, FlowHashKey, FlowKey};
 use crate::time::Tick;
 
-fn code(answer: &Value) -> i64 {
+fn code(answer: &Answer) -> i64 {
     answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("not refused: {answer}"))
 }
 
-fn done(answer: &Value) -> &Value {
+fn done(answer: &Answer) -> &Answer {
     assert!(answer.get("error").is_none(), "{answer}");
     &answer["result"]
 }
@@ -50,7 +51,7 @@ fn backends_pools_and_services_come_and_go() {
     assert!(used["error"]["message"].as_str().unwrap().contains("used by service dns"), "{used}");
     done(&appliance.call("service.reorder", json!({"service": "dns", "pools": ["web", "far"]})));
     let order = &appliance.ask("show.services")["services"][1]["pools"];
-    assert_eq!((&order[0]["name"], &order[1]["name"]), (&json!("web"), &json!("far")));
+    assert_eq!((&*order[0]["name"], &*order[1]["name"]), (&json!("web"), &json!("far")));
     assert_eq!(code(&appliance.call("service.remove", json!({"service": "dns"}))), 6);
     done(&appliance.call("service.remove", json!({"service": "dns", "force": true})));
     done(&appliance.call("pool.remove", json!({"pool": "far"})));
@@ -242,8 +243,8 @@ fn drains_tell_how_many_flows_are_left() {
     done(&appliance.backend("drain", "web/b1"));
     let drains = appliance.ask("show.drains");
     let drain = &drains["drains"][0];
-    assert_eq!((&drain["backend"], &drain["by"]), (&json!("web/b1"), &json!("backend")));
-    assert_eq!((&drain["flows_at_start"], &drain["flows"]), (&json!(3), &json!(3)));
+    assert_eq!((&*drain["backend"], &*drain["by"]), (&json!("web/b1"), &json!("backend")));
+    assert_eq!((&*drain["flows_at_start"], &*drain["flows"]), (&json!(3), &json!(3)));
     let filter = json!({"filter": {"backend": "web/b1"}});
     assert_eq!(done(&appliance.call("conntrack.flush", filter))["removed"], 3);
     assert_eq!(appliance.ask("show.drains")["drains"][0]["flows"], 0);
@@ -274,7 +275,7 @@ fn a_vip_that_is_not_to_be_answered_for_any_more_is_published() {
 fn flows_are_listed_explained_and_flushed() {
     let appliance = Appliance::start(&two(), "");
     appliance.wait_until("served", SOON, |a| {
-        a.call("explain.flow", params(1))["result"]["vip"].is_object()
+        a.call("explain.flow", params(1)).pointer("/result/vip").is_some_and(Value::is_object)
     });
     track(&appliance, 1, 5);
     let matched = |a: &Appliance| a.call("show.flows", json!({"limit": 2}))["result"].clone();
@@ -283,7 +284,10 @@ fn flows_are_listed_explained_and_flushed() {
     assert_eq!(shown["flows"].as_array().unwrap().len(), 2);
     let flow = &shown["flows"][0];
     assert!(flow["source"].as_str().unwrap().starts_with("192.0.2."), "{flow}");
-    assert_eq!((&flow["destination"], &flow["backend"]), (&json!("10.0.0.100"), &json!("web/b2")));
+    assert_eq!(
+        (&*flow["destination"], &*flow["backend"]),
+        (&json!("10.0.0.100"), &json!("web/b2"))
+    );
     let told = appliance.call("explain.flow", params(2));
     let told = done(&told);
     assert_eq!(told["tracked"][0]["backend"], "web/b2", "{told}");

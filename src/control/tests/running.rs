@@ -19,24 +19,22 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::parts::{Parts, parts};
 use super::*;
-use crate::config::Admin;
 use crate::conntrack::{Conntrack, Flow, Ipv4Key, NoPrefetch};
-use crate::control::admin::Server;
 use crate::control::{
-    BACKEND_CAP, LogLeftOut, Management, ManagementError, ManagementParts, PortState, Ports,
-    Stopper, WorkerRemote, metrics,
+    Management, ManagementError, ManagementParts, PortState, Ports, Stopper, metrics,
 };
 use crate::forward::{BackendFlags, DropReason, Tables};
-use crate::id::{PortId, WorkerId};
+use crate::id::PortId;
 use crate::packet::arp::{self, Operation};
 use crate::packet::originate::Origin;
 use crate::packet::parse::{self, Network};
 use crate::packet::{FlowHash, MacAddress};
-use crate::snapshot::{self, Generation, Reader};
-use crate::stats::{self, WorkerCounters};
+use crate::snapshot::{Generation, Reader};
+use crate::stats::WorkerCounters;
 use crate::time::Tick;
-use crate::worker::{Frame, Mailbox, mailbox};
+use crate::worker::{Frame, Mailbox};
 
 const OURS: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const VLAN: Option<u16> = Some(7);
@@ -160,44 +158,19 @@ impl Appliance {
         let config_path = directory.path().join("lodestone.toml");
         let text = file(backends, more);
         std::fs::write(&config_path, &text).unwrap();
-        let config = parsed(&text);
-        let tables = Tables::empty(config.appliance.flow_hash_key);
-        let (publisher, mut readers) = snapshot::shared(tables, 1);
-        let (counters, stats) = stats::worker(BACKEND_CAP);
-        let (own, remote) = mailbox(256);
         let knobs = Knobs::default();
         let ports = TestPorts::default();
         let panics = Arc::clone(&ports.panics);
         let metrics = metrics::Endpoint::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = metrics.address();
-        let mut management = Management::new(ManagementParts {
-            config_path,
-            config,
-            publisher,
-            workers: vec![WorkerRemote {
-                id: WorkerId(0),
-                core: 1,
-                capacity: (8, 8),
-                cycles_per_second: 1_000_000_000,
-                stats,
-                mailbox: remote,
-            }],
-            ports: Box::new(ports),
-            admin: Server::bind(&Admin {
-                socket: directory.path().join("admin.sock"),
-                group: None,
-                read_only_socket: None,
-                read_only_group: None,
-            })
-            .unwrap(),
-            metrics: Some(metrics),
-            log_left_out: LogLeftOut::default(),
-        })
-        .unwrap();
+        let parts = parts(directory.path(), parsed(&text), Box::new(ports));
+        let Parts { management, reader, counters, mailbox } = parts;
+        let mut management =
+            Management::new(ManagementParts { metrics: Some(metrics), ..management }).unwrap();
         adjust(&mut management);
         let worker = std::thread::spawn({
-            let (knobs, reader) = (knobs.clone(), readers.remove(0));
-            move || work(&knobs, reader, own, counters)
+            let knobs = knobs.clone();
+            move || work(&knobs, reader, mailbox, counters)
         });
         Self {
             directory,
@@ -218,7 +191,7 @@ impl Appliance {
         std::fs::write(self.path("lodestone.toml"), text).unwrap();
     }
 
-    pub(super) fn call(&self, method: &str, params: Value) -> Value {
+    pub(super) fn call(&self, method: &str, params: Value) -> Answer {
         let mut stream = UnixStream::connect(self.path("admin.sock")).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": method});
@@ -231,8 +204,8 @@ impl Appliance {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    pub(super) fn ask(&self, method: &str) -> Value {
-        self.call(method, Value::Null)["result"].take()
+    pub(super) fn ask(&self, method: &str) -> Answer {
+        self.call(method, Value::Null)["result"].clone()
     }
 
     /// Waits for two lots of counters.
@@ -258,7 +231,7 @@ impl Appliance {
     }
 
     /// Does it whatever is lost.
-    pub(super) fn backend(&self, verb: &str, name: &str) -> Value {
+    pub(super) fn backend(&self, verb: &str, name: &str) -> Answer {
         self.call(&format!("backend.{verb}"), json!({"backend": name, "force": true}))
     }
 
@@ -331,7 +304,7 @@ fn backend_verbs_return_when_the_change_is_adopted() {
     {
         let answer = appliance.backend(verb, "web/b1");
         let change = &answer["result"];
-        assert_eq!((&change["changed"], &change["workers_adopted"]), (&json!(true), &json!(1)));
+        assert_eq!((&*change["changed"], &*change["workers_adopted"]), (&json!(true), &json!(1)));
         let adopted = appliance.knobs.seen.lock().unwrap().generations.last().unwrap().1;
         // The worker notes a generation right after it adopts it.
         assert!(adopted.0 + 1 >= change["generation"].as_u64().unwrap(), "{answer}");
@@ -437,9 +410,9 @@ fn a_panic_of_management_is_survived_with_its_state() {
     appliance.wait_until("restarted", SOON, is_newer);
     let shown = appliance.ask("show.backends");
     let [first, second] = [0, 1].map(|place| &shown["pools"][0]["backends"][place]);
-    assert_eq!((&first["admin_state"], &first["health"]), (&json!("draining"), &json!("up")));
+    assert_eq!((&*first["admin_state"], &*first["health"]), (&json!("draining"), &json!("up")));
     assert_eq!(second["health"], "down");
-    assert_eq!(appliance.ask("status")["tables_digest"], before["tables_digest"]);
+    assert_eq!(appliance.ask("status")["digests"], before["digests"]);
     assert_eq!(appliance.backend("enable", "web/b1")["result"]["changed"], true);
 }
 

@@ -21,6 +21,7 @@ use super::*;
 use crate::config::Admin;
 use crate::control::protocol::reply::ChangeReply;
 use crate::control::protocol::{ErrorCode, REQUEST_CAP};
+use crate::control::tests::Answer;
 
 mod abuse;
 mod recovery;
@@ -148,7 +149,7 @@ async fn answer_all(mut commands: mpsc::Receiver<Command>, warning: String) {
     }
 }
 
-fn answer_from(stream: &mut UnixStream) -> Value {
+fn answer_from(stream: &mut UnixStream) -> Answer {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))

@@ -19,7 +19,7 @@ impl Subscriber {
         subscriber
     }
 
-    fn next(&mut self) -> Value {
+    fn next(&mut self) -> Answer {
         let mut line = String::new();
         self.reader.read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
@@ -73,7 +73,7 @@ fn counters_come_at_once_and_at_their_interval() {
     let began = tokio::time::Instant::now();
     for _ in 0..4 {
         let got = subscriber.next();
-        assert_eq!((&got["method"], &got["params"]["generation"]), (&json!("stats"), &json!(7)));
+        assert_eq!((&*got["method"], &*got["params"]["generation"]), (&json!("stats"), &json!(7)));
     }
     // Three intervals lie between four; a little less, since counters may be 50 ms old.
     assert!(began.elapsed() >= Duration::from_millis(250), "{:?}", began.elapsed());
