@@ -14,7 +14,9 @@ use lodestone::control::metrics::{
 };
 use lodestone::forward::DropReason;
 use lodestone::id::Family;
-use lodestone::stats::{BackendTotals, FlowTotals, RuntimeTotals, ServiceTotals, Totals};
+use lodestone::stats::{
+    BackendTotals, FlowTotals, Histogram, RuntimeTotals, ServiceTotals, Totals,
+};
 use lodestone::steer::{AdminState, Health};
 
 /// Everything that has samples, twice where there may be several.
@@ -26,6 +28,7 @@ fn observation() -> Observation {
         generation: 3,
         lagging: false,
         runtime: RuntimeTotals::default(),
+        latency: Histogram { counts: [1; Histogram::BUCKETS], sum: 98, max: 5 },
         cycles_per_second: 1,
         totals: Totals { rx_packets: u64::MAX, ..Totals::default() },
         dropped: [1; DropReason::COUNT],
@@ -36,8 +39,13 @@ fn observation() -> Observation {
         link_up: true,
         rss: false,
         rx_packets: 1,
-        tx_packets: 2,
+        rx_bytes: 60,
         rx_missed: 3,
+        rx_errors: 4,
+        rx_no_buffer: 5,
+        tx_packets: 2,
+        tx_bytes: 120,
+        tx_errors: 6,
     };
     let pool = |name: &str| PoolObservation {
         name: name.to_owned(),

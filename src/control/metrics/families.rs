@@ -2,10 +2,11 @@
 //! `docs/metrics.md` has the same list; a test compares them.
 
 use super::family::{Family, Kind, Samples};
-use super::observation::BackendObservation;
+use super::observation::{BackendObservation, WorkerObservation};
 use super::tally::ProbeTally;
 use super::text::{Label, Lines};
 use crate::control::events::EventKind;
+use crate::stats::Histogram;
 use crate::steer::{AdminState, Health};
 use crate::version;
 
@@ -241,6 +242,19 @@ pub const FAMILIES: &[Family] = &[
         }),
         "What a worker's time went into, by stage of its loop.",
     ),
+    Family {
+        name: "lodestone_worker_burst_duration_seconds",
+        kind: Kind::Histogram,
+        labels: WORKER,
+        help: "How long bursts took a worker, from the end of receiving to the end of sending.",
+        samples: Samples::WorkerFree(burst_duration),
+    },
+    gauge(
+        "lodestone_worker_longest_burst_seconds",
+        WORKER,
+        Samples::Worker(|worker| seconds(worker.latency.max, worker.cycles_per_second).into()),
+        "How long the longest of these bursts took since start.",
+    ),
     gauge(
         "lodestone_worker_generation",
         WORKER,
@@ -251,7 +265,7 @@ pub const FAMILIES: &[Family] = &[
         "lodestone_worker_lagging",
         WORKER,
         Samples::Worker(|worker| worker.lagging.into()),
-        "1 if a worker did not adopt the newest generation within a second.",
+        "1 if a worker does not run what was published a second ago or longer.",
     ),
     gauge(
         "lodestone_conntrack_entries",
@@ -320,16 +334,58 @@ pub const FAMILIES: &[Family] = &[
         "Frames that the device received.",
     ),
     counter(
-        "lodestone_port_transmit_packets_total",
+        "lodestone_port_receive_bytes_total",
         PORT,
-        Samples::Port(|port| port.tx_packets.into()),
-        "Frames that the device sent.",
+        Samples::Port(|port| port.rx_bytes.into()),
+        "Bytes of these frames.",
     ),
     counter(
         "lodestone_port_receive_missed_packets_total",
         PORT,
         Samples::Port(|port| port.rx_missed.into()),
         "Frames that the device dropped since no worker fetched them in time.",
+    ),
+    counter(
+        "lodestone_port_receive_error_packets_total",
+        PORT,
+        Samples::Port(|port| port.rx_errors.into()),
+        "Frames that the device found broken.",
+    ),
+    counter(
+        "lodestone_port_receive_no_buffer_packets_total",
+        PORT,
+        Samples::Port(|port| port.rx_no_buffer.into()),
+        "Frames lost since there was no buffer for them.",
+    ),
+    counter(
+        "lodestone_port_transmit_packets_total",
+        PORT,
+        Samples::Port(|port| port.tx_packets.into()),
+        "Frames that the device sent.",
+    ),
+    counter(
+        "lodestone_port_transmit_bytes_total",
+        PORT,
+        Samples::Port(|port| port.tx_bytes.into()),
+        "Bytes of these frames.",
+    ),
+    counter(
+        "lodestone_port_transmit_error_packets_total",
+        PORT,
+        Samples::Port(|port| port.tx_errors.into()),
+        "Frames that the device took and did not send.",
+    ),
+    gauge(
+        "lodestone_packet_buffers",
+        &[],
+        Samples::Once(|seen| u64::from(seen.buffers.1).into()),
+        "All packet buffers; 0 where ports need no pool.",
+    ),
+    gauge(
+        "lodestone_packet_buffers_in_use",
+        &[],
+        Samples::Once(|seen| u64::from(seen.buffers.0).into()),
+        "Packet buffers that something holds: queues, workers, packets on their way.",
     ),
     counter(
         "lodestone_service_packets_total",
@@ -467,6 +523,30 @@ pub const FAMILIES: &[Family] = &[
         "Seconds that the last probe of a backend took.",
     ),
 ];
+
+/// How many buckets of [`Histogram`] are one of the metric's. Four are an octave: each bound is twice
+/// the one before, and a worker has two dozen series instead of a hundred.
+const MERGED: usize = 4;
+
+fn burst_duration(worker: &WorkerObservation, lines: &mut Lines<'_>) {
+    let WorkerObservation { latency, cycles_per_second, .. } = worker;
+    let mut count = 0;
+    for (bucket, bursts) in latency.counts.iter().enumerate() {
+        count += bursts;
+        // The first bucket is alone, and the last one has no end.
+        let Some(end) = Histogram::bounds(bucket).1.filter(|_| bucket % MERGED == 0) else {
+            continue;
+        };
+        let end = seconds(end - 1, *cycles_per_second);
+        let labels: [Label<'_>; 2] = [("worker", &worker.worker), ("le", &end)];
+        lines.part("_bucket", &labels, count);
+    }
+    let labels: [Label<'_>; 2] = [("worker", &worker.worker), ("le", &"+Inf")];
+    lines.part("_bucket", &labels, count);
+    let labels: [Label<'_>; 1] = [("worker", &worker.worker)];
+    lines.part("_sum", &labels, seconds(latency.sum, *cycles_per_second));
+    lines.part("_count", &labels, count);
+}
 
 /// A sample of a backend with one label more.
 fn labelled(

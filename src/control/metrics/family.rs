@@ -15,7 +15,7 @@ pub struct Family {
     pub name: &'static str,
     /// Whether it only grows.
     pub kind: Kind,
-    /// The names of its labels.
+    /// The names of its labels; a histogram's buckets have `le` beside them.
     pub labels: &'static [&'static str],
     /// One sentence on what it means.
     pub help: &'static str,
@@ -29,6 +29,8 @@ pub enum Kind {
     Counter,
     /// It is what is now.
     Gauge,
+    /// It counts how often a size came, by upper bound: `_bucket`, `_sum` and `_count`.
+    Histogram,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
         match self {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
         }
     }
 }

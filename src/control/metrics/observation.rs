@@ -7,7 +7,7 @@ use crate::control::alarms::AlarmKind;
 use crate::control::events::EventKind;
 use crate::forward::DropReason;
 use crate::id::Family;
-use crate::stats::{BackendTotals, FlowTotals, RuntimeTotals, ServiceTotals, Totals};
+use crate::stats::{BackendTotals, FlowTotals, Histogram, RuntimeTotals, ServiceTotals, Totals};
 use crate::steer::{AdminState, Health};
 
 /// All that a scrape tells.
@@ -33,6 +33,8 @@ pub struct Observation {
     pub alarms: Vec<(AlarmKind, String)>,
     /// Admin requests by method and outcome.
     pub requests: Vec<(&'static str, Outcome, u64)>,
+    /// Packet buffers that something holds, and all there are.
+    pub buffers: (u32, u32),
     /// By worker.
     pub workers: Vec<WorkerObservation>,
     /// In the configuration's order.
@@ -60,6 +62,8 @@ pub struct WorkerObservation {
     pub totals: Totals,
     /// What its time went into, in cycles.
     pub runtime: RuntimeTotals,
+    /// How long its bursts took, in cycles.
+    pub latency: Histogram,
     /// Cycles a second.
     pub cycles_per_second: u64,
     /// Frames dropped, by [`DropReason::index`].
@@ -90,10 +94,20 @@ pub struct PortObservation {
     pub rss: bool,
     /// Frames received.
     pub rx_packets: u64,
-    /// Frames sent.
-    pub tx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
     /// Frames that the device dropped since no worker fetched them in time.
     pub rx_missed: u64,
+    /// Frames that the device found broken.
+    pub rx_errors: u64,
+    /// Frames lost since there was no buffer for them.
+    pub rx_no_buffer: u64,
+    /// Frames sent.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Frames that the device took and did not send.
+    pub tx_errors: u64,
 }
 
 /// One service.

@@ -43,6 +43,7 @@ impl Management {
             requests: requests
                 .map(|(&(method, outcome), &count)| (method, outcome, count))
                 .collect(),
+            buffers: self.ports.buffers(),
             workers: self.observe_workers(),
             ports: self
                 .port_states()
@@ -51,8 +52,13 @@ impl Management {
                     link_up: state.link_up,
                     rss: state.rss,
                     rx_packets: state.rx_packets,
-                    tx_packets: state.tx_packets,
+                    rx_bytes: state.rx_bytes,
                     rx_missed: state.rx_missed,
+                    rx_errors: state.rx_errors,
+                    rx_no_buffer: state.rx_no_buffer,
+                    tx_packets: state.tx_packets,
+                    tx_bytes: state.tx_bytes,
+                    tx_errors: state.tx_errors,
                 })
                 .collect(),
             services: self.observe_services(),
@@ -83,6 +89,7 @@ impl Management {
                 lagging: lagging.contains(&place),
                 totals: worker.stats.totals(),
                 runtime: worker.stats.runtime(),
+                latency: worker.stats.latency(),
                 cycles_per_second: worker.cycles_per_second,
                 dropped: DropReason::ALL.map(|reason| worker.stats.dropped(reason)),
                 shards: [shard(Family::Ipv4, ipv4), shard(Family::Ipv6, ipv6)],

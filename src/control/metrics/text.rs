@@ -47,9 +47,13 @@ impl Iterator for Text {
             }
             let count = family.item_count(&self.observation);
             let mut lines = Lines::new(&mut piece, family.name);
-            while self.item < count && lines.piece.len() < PIECE_LEN {
+            // At least one item follows the header: the next piece must not begin with it again.
+            while self.item < count {
                 family.write(&self.observation, self.item, &mut lines);
                 self.item += 1;
+                if lines.piece.len() >= PIECE_LEN {
+                    break;
+                }
             }
             if self.item >= count {
                 self.family += 1;
@@ -83,11 +87,17 @@ impl<'a> Lines<'a> {
 
     /// A sample with these labels.
     pub fn sample(&mut self, labels: &[Label<'_>], value: impl Into<Value>) {
+        self.part("", labels, value);
+    }
+
+    /// A sample of a part of the family: `suffix` belongs to its name.
+    pub fn part(&mut self, suffix: &str, labels: &[Label<'_>], value: impl Into<Value>) {
         let value = value.into();
         if value == Value::Absent {
             return;
         }
         self.piece.push_str(self.name);
+        self.piece.push_str(suffix);
         for (place, (name, text)) in labels.iter().enumerate() {
             self.piece.push(if place == 0 { '{' } else { ',' });
             self.piece.push_str(name);

@@ -25,12 +25,13 @@ use crate::health::{self, Cause};
 use crate::id::{BackendId, Family, PortId, ServiceId};
 use crate::packet::MacAddress;
 use crate::snapshot::{Generation, Reader};
+use crate::stats::BurstCycles;
 use crate::steer::Health;
 use crate::worker::Mailbox;
 
-/// A port in the state that the test sets.
+/// A port in the state that the test sets, and the packet buffers.
 #[derive(Clone, Debug)]
-pub(super) struct SetPort(Arc<Mutex<PortState>>);
+pub(super) struct SetPort(Arc<Mutex<PortState>>, Arc<Mutex<(u32, u32)>>);
 
 impl Ports for SetPort {
     fn mac(&self, _: PortId) -> MacAddress {
@@ -39,6 +40,10 @@ impl Ports for SetPort {
 
     fn link_up(&self, port: PortId) -> bool {
         self.state(port).link_up
+    }
+
+    fn buffers(&self) -> (u32, u32) {
+        *self.1.lock().unwrap()
     }
 
     fn state(&self, _: PortId) -> PortState {
@@ -71,7 +76,7 @@ impl World {
     fn of(text: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let up = PortState { link_up: true, ..PortState::default() };
-        let port = SetPort(Arc::new(Mutex::new(up)));
+        let port = SetPort(Arc::new(Mutex::new(up)), Arc::default());
         let parts = parts(directory.path(), parsed(text), Box::new(port.clone()));
         let Parts { management, reader, counters, mailbox } = parts;
         let mut management = Management::new(management).unwrap();
@@ -115,16 +120,23 @@ impl World {
         self.management.tally.probe(&key, &result);
     }
 
+    /// A burst that took so many cycles; a cycle is a nanosecond.
+    fn burst(&mut self, cycles: u64) {
+        self.counters.add_burst_cycles(BurstCycles { decide: cycles, ..BurstCycles::default() });
+    }
+
     fn text(&self) -> String {
         Text::new(self.management.observe()).collect()
     }
 }
 
-/// The samples of a family, without its name.
+/// The samples of a family, without its name; those of a histogram begin with the suffix of theirs.
 fn samples<'a>(text: &'a str, family: &str) -> BTreeSet<&'a str> {
     let of_family = |line: &'a str| {
         let rest = line.strip_prefix(family)?;
-        rest.starts_with(['{', ' ']).then_some(rest.trim_start())
+        let is_part =
+            ["{", " ", "_bucket{", "_sum{", "_count{"].iter().any(|s| rest.starts_with(s));
+        is_part.then_some(rest.trim_start())
     };
     text.lines().filter_map(of_family).collect()
 }
@@ -184,6 +196,16 @@ const CASES: &[Case] = &[
         |w| w.counters.add_idle_cycles(2_500_000_000),
         &["{worker=\"0\",stage=\"idle\"} 2.5"],
     ),
+    (
+        "worker_burst_duration_seconds",
+        |w| w.burst(1 << 40),
+        &[
+            "_bucket{worker=\"0\",le=\"+Inf\"} 1",
+            "_sum{worker=\"0\"} 1099.511627776",
+            "_count{worker=\"0\"} 1",
+        ],
+    ),
+    ("worker_longest_burst_seconds", |w| w.burst(70), &["{worker=\"0\"} 0.00000007"]),
     (
         "worker_generation",
         |w| {
@@ -247,6 +269,33 @@ const CASES: &[Case] = &[
         |w| w.set_port(|port| port.rx_packets = 8),
         &["{port=\"lan\"} 8"],
     ),
+    (
+        "port_receive_bytes_total",
+        |w| w.set_port(|port| port.rx_bytes = 800),
+        &["{port=\"lan\"} 800"],
+    ),
+    (
+        "port_receive_error_packets_total",
+        |w| w.set_port(|port| port.rx_errors = 3),
+        &["{port=\"lan\"} 3"],
+    ),
+    (
+        "port_receive_no_buffer_packets_total",
+        |w| w.set_port(|port| port.rx_no_buffer = 4),
+        &["{port=\"lan\"} 4"],
+    ),
+    (
+        "port_transmit_bytes_total",
+        |w| w.set_port(|port| port.tx_bytes = 900),
+        &["{port=\"lan\"} 900"],
+    ),
+    (
+        "port_transmit_error_packets_total",
+        |w| w.set_port(|port| port.tx_errors = 5),
+        &["{port=\"lan\"} 5"],
+    ),
+    ("packet_buffers", |w| *w.port.1.lock().unwrap() = (5, 100), &["100"]),
+    ("packet_buffers_in_use", |w| *w.port.1.lock().unwrap() = (5, 100), &["5"]),
     (
         "port_transmit_packets_total",
         |w| w.set_port(|port| port.tx_packets = 9),
@@ -400,6 +449,38 @@ fn every_metric_moves_when_its_thing_happens() {
 }
 
 #[test]
+fn bursts_are_counted_by_octaves_each_with_all_that_took_less() {
+    let mut world = World::new();
+    for cycles in [0, 63, 64, 127, 128, 700, (1 << 30) - 1, 1 << 30] {
+        world.burst(cycles);
+    }
+    let text = world.text();
+    let buckets: Vec<(f64, u64)> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("lodestone_worker_burst_duration_seconds_bucket"))
+        .map(|rest| {
+            let (labels, count) = rest.split_once("} ").unwrap();
+            let end =
+                labels.strip_prefix("{worker=\"0\",le=\"").unwrap().strip_suffix('"').unwrap();
+            (end.parse().unwrap(), count.parse().unwrap())
+        })
+        .collect();
+    assert_eq!(buckets.len(), 26, "{buckets:?}");
+    assert!(buckets.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1));
+    let up_to = |cycles: f64| {
+        let bucket = buckets.iter().find(|(end, _)| (end * 1e9).round() >= cycles).unwrap();
+        ((bucket.0 * 1e9).round(), bucket.1)
+    };
+    assert_eq!(up_to(63.0), (63.0, 2));
+    assert_eq!(up_to(64.0), (127.0, 4));
+    assert_eq!(up_to(128.0), (255.0, 5));
+    assert_eq!(up_to(1_000.0).1, 6);
+    assert_eq!(buckets[24].1, 7, "{buckets:?}");
+    assert_eq!((buckets[25].0, buckets[25].1), (f64::INFINITY, 8));
+    assert!(text.contains("\nlodestone_worker_burst_duration_seconds_count{worker=\"0\"} 8\n"));
+}
+
+#[test]
 fn no_metric_is_left_out_of_the_cases() {
     let cases: BTreeSet<_> = CASES.iter().map(|(name, ..)| format!("lodestone_{name}")).collect();
     assert_eq!(cases.len(), CASES.len());
@@ -429,15 +510,15 @@ fn samples_have_the_labels_of_their_family_and_no_other() {
         let samples = samples(&text, family.name);
         assert!(!samples.is_empty(), "{} has no sample", family.name);
         for sample in samples {
-            let (labels, value) = match sample.strip_prefix('{') {
-                Some(rest) => rest.split_once("} ").unwrap(),
-                None => ("", sample),
-            };
+            let (suffix, sample) = sample.split_once('{').unwrap_or(("", sample));
+            let (labels, value) = sample.split_once("} ").unwrap_or(("", sample));
+            assert_eq!(family.kind == Kind::Histogram, !suffix.is_empty(), "{sample}");
             let names: Vec<_> = labels
                 .split("\",")
                 .filter_map(|label| label.split_once("=\"").map(|(name, _)| name))
                 .collect();
-            assert_eq!(names, family.labels, "{}", family.name);
+            let bucket: &[&str] = if suffix == "_bucket" { &["le"] } else { &[] };
+            assert_eq!(names, [family.labels, bucket].concat(), "{}", family.name);
             let value: f64 = value.parse().unwrap();
             assert!(family.kind == Kind::Gauge || value >= 0.0);
         }
