@@ -185,7 +185,7 @@ def ask_datagram(lab, family, port, data, attempts=3):
 
 
 class SynSender:
-    """Sends opening SYNs of many source ports, with correct checksums, to an IPv4 VIP."""
+    """Sends SYNs or other segments of many source ports, with correct checksums, to an IPv4 VIP."""
 
     def __init__(self, lab, port):
         with inside(lab, "client"):
@@ -194,9 +194,9 @@ class SynSender:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         self.port = port
 
-    def send(self, source_port):
-        """One SYN."""
-        header = struct.pack("!HHIIBBHHH", source_port, self.port, source_port, 0, 5 << 4, SYN,
+    def send(self, source_port, flags=SYN):
+        """One segment without data."""
+        header = struct.pack("!HHIIBBHHH", source_port, self.port, source_port, 0, 5 << 4, flags,
                              65535, 0, 0)
         pseudo = socket.inet_aton(plan.CLIENT4) + socket.inet_aton(plan.VIP4) \
             + struct.pack("!HH", socket.IPPROTO_TCP, len(header))
@@ -206,11 +206,11 @@ class SynSender:
         header = header[:16] + struct.pack("!H", ~total & 0xFFFF) + header[18:]
         self.socket.sendto(header, (plan.VIP4, 0))
 
-    def burst(self, source_ports, rate=2000):
+    def burst(self, source_ports, rate=2000, flags=SYN):
         """Many, at a pace that a busy machine carries without loss."""
         begin = time.monotonic()
         for index, source_port in enumerate(source_ports):
-            self.send(source_port)
+            self.send(source_port, flags)
             if index % 20 == 0:
                 time.sleep(max(0.0, begin + index / rate - time.monotonic()))
 
