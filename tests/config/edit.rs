@@ -1,19 +1,14 @@
 //! Edits of a configuration: all or nothing, judged by the rules of a file, and told in words.
 
-mod configs;
-
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use configs::Random;
+use super::parse;
+use crate::random::{self, Random};
 use lodestone::config::{
     self, AdminState, Backend, Config, Edit, EditError, ObjectKind, Pool, PortRange, Protocol,
     Service, Vip,
 };
-
-fn parse(text: &str) -> Config {
-    config::parse(text).unwrap_or_else(|errors| panic!("{errors}\nin\n{text}")).0
-}
 
 const SMALL: &str = r#"
 [appliance]
@@ -327,7 +322,7 @@ fn random_edit(random: &mut Random) -> Edit {
     let service = random.pick(&["www", "app", "names", "s_1", "new"]).to_owned();
     let admin_state =
         random.pick(&[AdminState::Enabled, AdminState::Draining, AdminState::Disabled]);
-    let addresses = [&configs::BACKENDS[..], &configs::VIPS, &["192.0.2.2", "127.0.0.1"]].concat();
+    let addresses = [&random::BACKENDS[..], &random::VIPS, &["192.0.2.2", "127.0.0.1"]].concat();
     let server = |random: &mut Random| Backend {
         virtual_network: random.percent(30).then(|| "blue".to_owned()),
         weight: random.pick(&[0, 1, 5, 2_000_000]),
@@ -336,7 +331,7 @@ fn random_edit(random: &mut Random) -> Edit {
     };
     match random.below(12) {
         0 => Edit::AddPool(Pool {
-            monitor: random.percent(30).then(|| random.pick(&configs::MONITORS).to_owned()),
+            monitor: random.percent(30).then(|| random.pick(&random::MONITORS).to_owned()),
             table_size: random.pick(&[65_537, 65_537, 2, 100]),
             ..Pool::new(pool, (0..random.below(3)).map(|_| server(random)).collect())
         }),
@@ -458,7 +453,7 @@ fn an_edit_is_judged_as_the_whole_text_is() {
     static ACCEPTED: AtomicUsize = AtomicUsize::new(0);
     bolero::check!().with_iterations(600).with_type::<u64>().for_each(|seed| {
         let mut random = Random(*seed);
-        let mut config = parse(&configs::text(&mut random));
+        let mut config = parse(&random::text(&mut random));
         // One edit after another where it was accepted, so that edits meet what edits made.
         for _ in 0..4 {
             let count = if random.percent(70) { 1 } else { 3 };

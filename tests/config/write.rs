@@ -1,18 +1,13 @@
 //! Configurations written and compared: what is written is read again as the same, and what did not
 //! change keeps its place, its layout and its comments.
 
-mod configs;
-
-use configs::Random;
+use super::parse;
+use crate::random::{self, Random};
 use lodestone::config::{self, Config, DifferenceKind};
-
-fn parse(text: &str) -> Config {
-    config::parse(text).unwrap_or_else(|errors| panic!("{errors}\nin\n{text}")).0
-}
 
 fn texts(seed: u64) -> (String, String) {
     let mut random = Random(seed);
-    (configs::text(&mut random), configs::text(&mut random))
+    (random::text(&mut random), random::text(&mut random))
 }
 
 fn sriov() -> String {

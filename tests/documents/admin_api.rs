@@ -1,5 +1,5 @@
 //! The methods in `docs/admin-api.md` are what the protocol's types say: everything behind the
-//! heading "Methods" is generated from them. `UPDATE_DOCS=1 cargo test --test admin_api_docs` writes
+//! heading "Methods" is generated from them. `UPDATE_DOCS=1 cargo test --test documents admin_api` writes
 //! it anew.
 
 use std::fmt::Write as _;
@@ -29,7 +29,7 @@ fn the_methods_are_documented_as_they_are() {
     assert!(
         written == wanted,
         "docs/admin-api.md differs from the types at {difference:?}; run \
-         UPDATE_DOCS=1 cargo test --test admin_api_docs"
+         UPDATE_DOCS=1 cargo test --test documents admin_api"
     );
 }
 

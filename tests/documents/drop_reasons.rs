@@ -4,7 +4,7 @@ use lodestone::forward::DropReason;
 
 #[test]
 fn every_reason_is_documented_and_every_documented_reason_exists() {
-    let document = include_str!("../docs/drop-reasons.md");
+    let document = include_str!("../../docs/drop-reasons.md");
     let documented: Vec<_> = document
         .lines()
         .filter_map(|line| {

@@ -4,7 +4,7 @@ use lodestone::control::events::{EVENT_CAP, EventKind};
 
 #[test]
 fn every_kind_is_documented_and_every_documented_kind_exists() {
-    let document = include_str!("../docs/events.md");
+    let document = include_str!("../../docs/events.md");
     let documented: Vec<_> = document
         .lines()
         .filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` | ")?.0))

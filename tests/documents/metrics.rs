@@ -10,7 +10,7 @@ fn every_metric_is_documented_and_every_documented_metric_exists() {
         let Family { name, kind, help, .. } = family;
         format!("| `{name}` | {} | {} | {help} |", kind.name(), labels.join(", "))
     };
-    let document = include_str!("../docs/metrics.md");
+    let document = include_str!("../../docs/metrics.md");
     let documented: Vec<_> =
         document.lines().filter(|line| line.starts_with("| `lodestone_")).collect();
     let expected: Vec<_> = FAMILIES.iter().map(row).collect();
@@ -23,7 +23,7 @@ fn every_metric_is_documented_and_every_documented_metric_exists() {
 
 #[test]
 fn every_alarm_is_documented_and_every_documented_alarm_exists() {
-    let document = include_str!("../docs/metrics.md");
+    let document = include_str!("../../docs/metrics.md");
     let (_, table) = document.split_once("| `alarm` | What is wrong |\n|---|---|\n").unwrap();
     let rows = table.lines().take_while(|line| line.starts_with('|'));
     let documented: Vec<_> =

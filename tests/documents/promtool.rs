@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use lodestone::control::AlarmKind;
 use lodestone::control::metrics::{
     BackendObservation, FAMILIES, Observation, Outcome, PoolObservation, PortObservation,
     ProbeTally, ServiceObservation, ShardObservation, Text, WorkerObservation,
 };
+use lodestone::control::{AlarmKind, PortState};
 use lodestone::forward::DropReason;
 use lodestone::id::Family;
 use lodestone::stats::{
@@ -36,16 +36,7 @@ fn observation() -> Observation {
     };
     let port = |name: &str| PortObservation {
         name: name.to_owned(),
-        link_up: true,
-        rss: false,
-        rx_packets: 1,
-        rx_bytes: 60,
-        rx_missed: 3,
-        rx_errors: 4,
-        rx_no_buffer: 5,
-        tx_packets: 2,
-        tx_bytes: 120,
-        tx_errors: 6,
+        state: PortState { link_up: true, rx_packets: 1, rx_missed: 3, ..PortState::default() },
     };
     let pool = |name: &str| PoolObservation {
         name: name.to_owned(),

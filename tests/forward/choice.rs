@@ -1,7 +1,5 @@
 //! Which backend a packet goes to: connection table first, then tables, whatever changes meanwhile.
 
-mod world;
-
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -10,7 +8,7 @@ use lodestone::conntrack::HALF_OPEN_TIMEOUT;
 use lodestone::forward::DropReason;
 use lodestone::packet::TcpFlags;
 use lodestone::steer::Health;
-use world::{CONFIG, World, tcp, udp};
+use crate::world::{CONFIG, World, tcp, udp};
 
 const TEN: &str = "10.1.0.101";
 const SYN: TcpFlags = TcpFlags::SYN;

@@ -4,12 +4,11 @@
 //!
 //! OPS-02, HP-02: both steps are told, with their reasons.
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::world::{CLIENT_MAC, FRONT, FRONT_MAC, World};
 use lodestone::config::BackendKey;
 use lodestone::conntrack::{Conntrack, Flow, Ipv4Bucket, Ipv4Key, Ipv6Bucket, Ipv6Key, NoPrefetch};
 use lodestone::control::explain::{TrackedFlow, explain, flow_of};
@@ -22,7 +21,6 @@ use lodestone::packet::{Builder, FlowHash, FlowKey, HeapBuf, PacketBuf, TcpFlags
 use lodestone::stats::{self, StatsView};
 use lodestone::steer::Health;
 use lodestone::time::Tick;
-use world::{CLIENT_MAC, FRONT, FRONT_MAC, World};
 
 const CONFIGURATIONS: u64 = 100;
 const TUPLES: usize = 10_000;
@@ -216,7 +214,7 @@ impl Workers {
         match verdicts[0] {
             Verdict::Transmit(_) => {
                 let sent = burst[0].bytes();
-                let outer = world::outer(sent);
+                let outer = crate::world::outer(sent);
                 let inner = frame.len() - 14;
                 let mut header = String::new();
                 for byte in &sent[..sent.len() - inner] {

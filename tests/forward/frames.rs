@@ -1,15 +1,13 @@
 //! The fixtures through the pipeline alone, and frames that no fixture thought of.
 
-mod world;
-
 use std::collections::BTreeSet;
 
 use lodestone::config::AdminState;
 use lodestone::forward::{DropReason, Verdict};
 use lodestone::packet::encapsulation::decapsulate;
 use lodestone::packet::{HeapBuf, Network, PacketBuf, TcpFlags, parse};
-use world::fixtures::{self, Expected};
-use world::{BACK, FRONT, World, tcp};
+use crate::world::fixtures::{self, Expected};
+use crate::world::{BACK, FRONT, World, tcp};
 
 #[test] // L4-02, L4-03, L4-33
 fn each_fixture_gets_its_verdict_and_leaves_as_it_should() {
@@ -88,7 +86,10 @@ fn check(frame: &[u8], verdict: Verdict, out: &[u8], words: &str) {
         }
         Verdict::Reply => {
             let parsed = parse::parse(out).expect(words);
-            assert!([world::FRONT_MAC, world::BACK_MAC].contains(&parsed.link.source), "{words}");
+            assert!(
+                [crate::world::FRONT_MAC, crate::world::BACK_MAC].contains(&parsed.link.source),
+                "{words}"
+            );
             assert_eq!(parsed.link.vlan, parse::link(frame).expect(words).vlan, "{words}");
         }
         Verdict::Punt(_) => {

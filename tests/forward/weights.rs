@@ -1,15 +1,13 @@
 //! Weighted choice uses no history and no open-connection data (HP-14): each new flow is an
 //! independent draw by its own hash. Short windows vary, long runs converge.
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::world::{CONFIG, World, tcp};
 use lodestone::forward::DropReason;
 use lodestone::id::BackendId;
 use lodestone::packet::{FlowKey, TcpFlags};
-use world::{CONFIG, World, tcp};
 
 const WEIGHTS: [(u8, u32); 5] = [(20, 1), (21, 2), (22, 3), (23, 5), (24, 9)];
 const DRAWS: usize = 1_000_000;

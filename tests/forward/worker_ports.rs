@@ -1,11 +1,10 @@
 //! A worker and tables that do not agree on the ports: a fault elsewhere, and still every frame has
 //! a counted end.
 
-mod world;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use crate::world::{World, tcp};
 use lodestone::conntrack::{Conntrack, NoPrefetch};
 use lodestone::forward::{DropReason, Forwarder, Tables};
 use lodestone::id::WorkerId;
@@ -14,7 +13,6 @@ use lodestone::snapshot::shared;
 use lodestone::stats::{self, StatsSnapshot};
 use lodestone::time::Tick;
 use lodestone::worker::{Burst, Queues, Worker, mailbox};
-use world::{World, tcp};
 
 /// Frames to receive, and how many were sent.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Fixtures in words: a frame that comes in, what is said about it, and the frame that goes out.
 //!
-//! They are the same for every driver: `tests/forward_frames.rs` runs them through the pipeline
+//! They are the same for every driver: `tests/forward/frames.rs` runs them through the pipeline
 //! alone, `tests/eal_fixtures.rs` through a worker between DPDK ports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -9,7 +9,7 @@
 //!   and backend with the address of a touched one is there, in a stand-in of its pool or service.
 //! - It counts or names over all pools or services. Those rules are here.
 //!
-//! `tests/config_edit.rs` holds this against the reader on the whole text, for random edits.
+//! `tests/config/edit.rs` holds this against the reader on the whole text, for random edits.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

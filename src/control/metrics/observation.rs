@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::tally::{Outcome, ProbeTally};
 use crate::control::alarms::AlarmKind;
 use crate::control::events::EventKind;
+use crate::control::ports::PortState;
 use crate::forward::DropReason;
 use crate::id::Family;
 use crate::stats::{BackendTotals, FlowTotals, Histogram, RuntimeTotals, ServiceTotals, Totals};
@@ -88,26 +89,8 @@ pub struct ShardObservation {
 pub struct PortObservation {
     /// Its name.
     pub name: String,
-    /// Whether it has a link.
-    pub link_up: bool,
-    /// Whether the device spreads flows over its queues.
-    pub rss: bool,
-    /// Frames received.
-    pub rx_packets: u64,
-    /// Their bytes.
-    pub rx_bytes: u64,
-    /// Frames that the device dropped since no worker fetched them in time.
-    pub rx_missed: u64,
-    /// Frames that the device found broken.
-    pub rx_errors: u64,
-    /// Frames lost since there was no buffer for them.
-    pub rx_no_buffer: u64,
-    /// Frames sent.
-    pub tx_packets: u64,
-    /// Their bytes.
-    pub tx_bytes: u64,
-    /// Frames that the device took and did not send.
-    pub tx_errors: u64,
+    /// How it is, and what it has counted.
+    pub state: PortState,
 }
 
 /// One service.

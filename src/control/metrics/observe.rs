@@ -47,19 +47,7 @@ impl Management {
             workers: self.observe_workers(),
             ports: self
                 .port_states()
-                .map(|(_, port, state)| PortObservation {
-                    name: port.name.clone(),
-                    link_up: state.link_up,
-                    rss: state.rss,
-                    rx_packets: state.rx_packets,
-                    rx_bytes: state.rx_bytes,
-                    rx_missed: state.rx_missed,
-                    rx_errors: state.rx_errors,
-                    rx_no_buffer: state.rx_no_buffer,
-                    tx_packets: state.tx_packets,
-                    tx_bytes: state.tx_bytes,
-                    tx_errors: state.tx_errors,
-                })
+                .map(|(_, port, state)| PortObservation { name: port.name.clone(), state })
                 .collect(),
             services: self.observe_services(),
             pools: config

@@ -1,0 +1,4 @@
+//! `lodectl` as a program.
+
+mod links;
+mod verbs;
