@@ -220,9 +220,11 @@ impl Management {
                          pool {pool} as a last resort"
                     ),
                 ),
+                Reason::AtThreshold { .. }
+                | Reason::BelowThreshold { .. }
                 // The operator wants it so.
-                Reason::Draining | Reason::Disabled => continue,
-                Reason::AtThreshold { .. } | Reason::BelowThreshold { .. } => continue,
+                | Reason::Draining
+                | Reason::Disabled => continue,
             };
             alarms.push(Alarm::new(kind, format!("service {name}"), text));
         }

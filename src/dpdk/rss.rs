@@ -13,7 +13,7 @@ pub enum Rss {
         types: RssTypes,
     },
     /// The kernel spreads packets over the sockets behind the queues, by a hash of the flow
-    /// (af_packet's fanout): there is nothing that the device could do.
+    /// (`af_packet`'s fanout): there is nothing that the device could do.
     ByKernel,
     /// There are several queues, but the device does not offer to spread packets. What sends to it
     /// may do so (a ring a queue); otherwise one worker gets everything.

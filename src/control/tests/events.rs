@@ -130,7 +130,7 @@ fn a_service_without_backends_and_one_in_its_last_resort_are_told_apart() {
     let disabled = "name = \"b1\"\nadmin_state = \"disabled\"";
     let weightless = file("", 1).replace("name = \"b1\"", disabled).replace("= 3", "= 0");
     world.apply(&weightless);
-    assert_eq!(alarms(&world), [nobody.clone()], "b2 is healthy, but of no weight");
+    assert_eq!(alarms(&world), std::slice::from_ref(&nobody), "b2 is healthy, but of no weight");
     world.apply(&file("admin_state = \"draining\"", 1));
     assert_eq!(alarms(&world), [nobody]);
     // Who disabled it knows.
@@ -146,7 +146,7 @@ fn a_service_without_backends_and_one_in_its_last_resort_are_told_apart() {
 #[test]
 fn the_appliance_forwards_once_every_worker_has_the_vips() {
     let mut world = World::new();
-    world.management.waits_until = Some(Duration::from_secs(3_600));
+    world.management.waits_until = Some(Duration::from_hours(1));
     let told = |world: &mut World| {
         world.management.publish_if_due();
         world.reader.refresh();

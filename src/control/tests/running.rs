@@ -163,8 +163,8 @@ impl Appliance {
         let panics = Arc::clone(&ports.panics);
         let metrics = metrics::Endpoint::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = metrics.address();
-        let parts = parts(directory.path(), parsed(&text), Box::new(ports));
-        let Parts { management, reader, counters, mailbox } = parts;
+        let Parts { management, reader, counters, mailbox } =
+            parts(directory.path(), parsed(&text), Box::new(ports));
         let mut management =
             Management::new(ManagementParts { metrics: Some(metrics), ..management }).unwrap();
         adjust(&mut management);
