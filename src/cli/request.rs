@@ -9,12 +9,12 @@ use super::command::{
     PoolVerb, ServiceArgument, ServiceVerb, Show, Verb, Watch,
 };
 use super::render;
+use crate::control::protocol::Request;
 use crate::control::protocol::params::{
     BackendAddParams, BackendParams, BackendWeightParams, EventsParams, ExplainParams, FlowFilter,
-    FlowsParams, FlushParams, ForceParams, NoParams, PoolAddParams, PoolParams, ServiceAddParams,
-    ServiceParams, ServicePoolsParams,
+    FlowsParams, FlushParams, ForceParams, NoParams, PoolAddParams, PoolParams,
+    PoolThresholdParams, ServiceAddParams, ServiceParams, ServicePoolsParams,
 };
-use crate::control::protocol::{PoolThresholdParams, Request};
 
 /// JSON of a result to text for people.
 pub(super) type View = Box<dyn Fn(&str) -> serde_json::Result<String>>;

@@ -13,7 +13,6 @@ mod error;
 mod method;
 pub mod params;
 pub mod reply;
-mod threshold;
 
 pub use backend_name::{BackendName, BadBackendName};
 pub use envelope::{
@@ -23,7 +22,6 @@ pub use envelope::{
 pub use error::{ErrorCode, RequestError};
 pub use method::{Access, Method, Request};
 pub use reply::Reply;
-pub use threshold::PoolThresholdParams;
 
 /// Where the daemon listens unless its configuration says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/lodestone/admin.sock";

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use crate::world::{CONFIG, World, tcp, udp};
 use lodestone::config::AdminState;
 use lodestone::conntrack::HALF_OPEN_TIMEOUT;
 use lodestone::forward::DropReason;
 use lodestone::packet::TcpFlags;
 use lodestone::steer::Health;
-use crate::world::{CONFIG, World, tcp, udp};
 
 const TEN: &str = "10.1.0.101";
 const SYN: TcpFlags = TcpFlags::SYN;

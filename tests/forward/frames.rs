@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use crate::world::fixtures::{self, Expected};
+use crate::world::{BACK, FRONT, World, tcp};
 use lodestone::config::AdminState;
 use lodestone::forward::{DropReason, Verdict};
 use lodestone::packet::encapsulation::decapsulate;
 use lodestone::packet::{HeapBuf, Network, PacketBuf, TcpFlags, parse};
-use crate::world::fixtures::{self, Expected};
-use crate::world::{BACK, FRONT, World, tcp};
 
 #[test] // L4-02, L4-03, L4-33
 fn each_fixture_gets_its_verdict_and_leaves_as_it_should() {

@@ -9,8 +9,8 @@ use super::envelope::read_params;
 use super::error::shortened;
 use super::params::{
     ApplyParams, BackendAddParams, BackendParams, BackendWeightParams, EventsParams, ExplainParams,
-    FlowsParams, FlushParams, ForceParams, NoParams, PoolAddParams, PoolParams, ServiceAddParams,
-    ServiceParams, ServicePoolsParams, SubscribeParams,
+    FlowsParams, FlushParams, ForceParams, NoParams, PoolAddParams, PoolParams,
+    PoolThresholdParams, ServiceAddParams, ServiceParams, ServicePoolsParams, SubscribeParams,
 };
 use super::reply::{
     BackendsReply, ChangeReply, ConfigReply, ConntrackReply, DiffReply, DrainsReply, DropsReply,
@@ -18,7 +18,7 @@ use super::reply::{
     PortsReply, SaveReply, ServicesReply, StatusReply, SubscribeReply, TablesReply, VersionReply,
     WorkersReply,
 };
-use super::{ErrorCode, PoolThresholdParams, RequestError};
+use super::{ErrorCode, RequestError};
 
 /// What a method does to the appliance. The socket that a request comes by may refuse a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,6 +90,19 @@ pub struct PoolParams {
     pub force: bool,
 }
 
+/// A pool and its new threshold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolThresholdParams {
+    /// Its name.
+    pub pool: String,
+    /// With fewer healthy backends it takes no new flows: 1 to the number of its backends.
+    pub threshold: u32,
+    /// Do it although it leaves the pool under its threshold or a service without backends.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub force: bool,
+}
+
 /// A pool that is to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -243,10 +256,10 @@ pub struct FlowsParams {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FlushParams {
-    /// All flows if absent; that needs `force`.
+    /// All flows if absent. What can match every flow of a family needs `force`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub filter: FlowFilter,
-    /// Forget all flows.
+    /// Forget them although that may be all, or all of a family.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force: bool,
 }

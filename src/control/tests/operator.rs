@@ -181,7 +181,7 @@ fn a_save_keeps_comments_and_undoes_nothing_unless_forced() {
     appliance.write(&commented);
     let nothing = appliance.call("config.save", Value::Null);
     assert_eq!(
-        (&done(&nothing)["written"], &nothing["result"]["changed"]),
+        (&*done(&nothing)["written"], &*nothing["result"]["changed"]),
         (&json!(0), &json!(false))
     );
     let zero = json!({"backend": "web/b1", "weight": 0});
@@ -214,7 +214,7 @@ fn a_save_keeps_comments_and_undoes_nothing_unless_forced() {
     appliance.write("no toml");
     let replaced = appliance.call("config.save", json!({"force": true}));
     assert_eq!(
-        (&done(&replaced)["changed"], &replaced["result"]["written"]),
+        (&*done(&replaced)["changed"], &*replaced["result"]["written"]),
         (&json!(true), &json!(0))
     );
     appliance.write("no toml");
@@ -320,10 +320,11 @@ fn flows_are_listed_explained_and_flushed() {
     assert_eq!(done(&one)["removed"], 1);
     assert_eq!(flushes(&appliance), 1);
     let none = appliance.call("conntrack.flush", filter(json!({"client": "192.0.2.3"})));
-    assert_eq!((&done(&none)["removed"], flushes(&appliance)), (&json!(0), 1));
+    assert_eq!((&*done(&none)["removed"], flushes(&appliance)), (&json!(0), 1));
     let rest = appliance.call("conntrack.flush", filter(json!({"vip": "10.0.0.100"})));
     assert_eq!(done(&rest)["removed"], 4);
-    assert_eq!((matched(&appliance)["matched"].clone(), flushes(&appliance)), (json!(0), 2));
+    assert_eq!(matched(&appliance)["matched"], 0);
+    assert_eq!(flushes(&appliance), 2);
     let mixed = json!({"source": "::1", "source_port": 1, "destination": "10.0.0.100",
                        "destination_port": 80, "protocol": "tcp"});
     assert_eq!(code(&appliance.call("explain.flow", mixed)), -32602);
