@@ -93,7 +93,7 @@ fn without_descriptors_nobody_new_is_served_until_there_are_some() {
     let (patience, short) = (Duration::from_secs(20), Duration::from_millis(300));
     assert!(answer(&clients[0], patience).is_some_and(|line| line.contains("\"generation\":7")));
     assert_eq!(answer(&clients[CLIENTS - 1], short), None);
-    let has_alarm = || server.alarm().is_some_and(|alarm| alarm.contains("LimitNOFILE"));
+    let has_alarm = || server.alarms().iter().any(|(_, alarm)| alarm.contains("LimitNOFILE"));
     wait_until("it is told", patience, has_alarm);
     // The ones that it has are served.
     clients[0].write_all(RELOAD).unwrap();
@@ -102,7 +102,7 @@ fn without_descriptors_nobody_new_is_served_until_there_are_some() {
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
     let last = answer(&clients[CLIENTS - 1], patience).expect("an answer");
     assert!(last.contains("\"generation\":7"), "{last}");
-    wait_until("it is over", patience, || server.alarm().is_none());
+    wait_until("it is over", patience, || server.alarms().is_empty());
     drop(stop);
     thread.join().unwrap();
 }

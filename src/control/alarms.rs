@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use super::events::{Draft, EventKind, Severity};
 use super::management::Management;
-use crate::steer::Reason;
+use crate::config;
+use crate::steer::{AdminState, Health, Reason};
 
 /// How many alarms that came in one look become events of their own, and how many that went; one
 /// more event each tells the number of the others, so that an outage does not wash everything else
@@ -29,6 +30,8 @@ pub enum AlarmKind {
     NoBackend,
     /// A service has no healthy backend: new flows go to unhealthy ones, as a last resort.
     NoHealthyBackend,
+    /// Management failed and was started again.
+    ManagementFailed,
     /// Management did not run for a while.
     ManagementStall,
     /// An admin socket is not served.
@@ -39,13 +42,14 @@ pub enum AlarmKind {
 
 impl AlarmKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::AddressConflict,
         Self::WorkerLagging,
         Self::PortTrouble,
         Self::LinkDown,
         Self::NoBackend,
         Self::NoHealthyBackend,
+        Self::ManagementFailed,
         Self::ManagementStall,
         Self::AdminSocket,
         Self::Traffic,
@@ -61,6 +65,7 @@ impl AlarmKind {
             Self::LinkDown => "link-down",
             Self::NoBackend => "no-backend",
             Self::NoHealthyBackend => "no-healthy-backend",
+            Self::ManagementFailed => "management-failed",
             Self::ManagementStall => "management-stall",
             Self::AdminSocket => "admin-socket",
             Self::Traffic => "traffic",
@@ -75,6 +80,7 @@ impl AlarmKind {
             Self::PortTrouble
             | Self::NoBackend
             | Self::NoHealthyBackend
+            | Self::ManagementFailed
             | Self::ManagementStall
             | Self::AdminSocket
             | Self::Traffic => Some(EventKind::AlarmRaised),
@@ -190,21 +196,29 @@ impl Management {
             }
         }
         alarms.extend(self.traffic.alarms().cloned());
-        if let Some(text) = self.pulse.alarm() {
+        if let Some(text) = self.pulse.failure_alarm() {
+            alarms.push(Alarm::new(AlarmKind::ManagementFailed, "management", text));
+        }
+        if let Some(text) = self.pulse.stall_alarm() {
             alarms.push(Alarm::new(AlarmKind::ManagementStall, "management", text));
         }
-        if let Some(text) = self.admin.alarm() {
-            alarms.push(Alarm::new(AlarmKind::AdminSocket, "admin socket", text));
+        for (path, text) in self.admin.alarms() {
+            let subject = format!("admin socket {}", path.display());
+            alarms.push(Alarm::new(AlarmKind::AdminSocket, subject, text));
         }
         if self.waits_until.is_some() {
             // Nobody knows yet who is healthy.
             return alarms;
         }
+        let may_be_unprobed = self.now() < self.probes_due;
         for service in &self.state.config().services {
             let Some(decision) = self.state.decide(&service.name) else { continue };
             let name = &service.name;
             let pool = decision.reason.pool().and_then(|place| service.pools.get(place));
             let pool = pool.map_or("?", String::as_str);
+            if may_be_unprobed && self.is_unprobed(service) {
+                continue;
+            }
             let (kind, text) = match decision.reason {
                 Reason::Empty => (
                     AlarmKind::NoBackend,
@@ -229,6 +243,17 @@ impl Management {
             alarms.push(Alarm::new(kind, format!("service {name}"), text));
         }
         alarms
+    }
+
+    /// Whether nobody knows yet how a backend is that a service could use.
+    fn is_unprobed(&self, service: &config::Service) -> bool {
+        let pools = service.pools.iter().filter_map(|name| self.state.pool_id(name));
+        let pools = pools.filter_map(|id| self.state.standing_pool(id));
+        pools.flat_map(|pool| &pool.state.backends).any(|backend| {
+            backend.admin == AdminState::Enabled
+                && backend.weight > 0
+                && backend.health == Health::Unknown
+        })
     }
 }
 

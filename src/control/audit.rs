@@ -75,11 +75,17 @@ impl Audit {
         }
     }
 
-    /// Writes the line: message `audit` or `audit: refused`, target `audit`.
+    /// Writes the line: message `audit` or `audit: refused`, target `audit`, of which the log leaves
+    /// none out. What was refused since the socket is read-only has the target `refused`, whose lines
+    /// are limited as all others are: who may change nothing must not fill the log either.
     pub fn log(&self) {
         let Self { uid, gid, pid, role, request, outcome } = self;
+        let is_read_only = *role == Some(Role::ReadOnly);
         let role = role.map(tracing::field::display);
         match outcome {
+            AuditOutcome::Refused(error) if is_read_only => {
+                tracing::info!(target: "refused", request, uid, gid, pid, role, error, "audit: refused");
+            }
             AuditOutcome::Refused(error) => {
                 tracing::info!(target: "audit", request, uid, gid, pid, role, error, "audit: refused");
             }

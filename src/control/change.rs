@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::edits;
 use super::guard;
-use super::management::Management;
+use super::management::{Management, wait_for_probes};
 use super::protocol::{ErrorCode, Request, RequestError};
 use crate::config::{self, BackendKey, Config, EditError, LoadError, Loaded};
 use crate::health::{Supervisor, Target};
@@ -80,9 +80,11 @@ impl Management {
         // Tables hold which addresses ports answer for, too.
         if applied.tables || applied.addresses {
             self.mark_changed();
+            self.configured_by = next;
         }
         let config = self.state.config();
         if applied.targets {
+            self.probes_due = now + wait_for_probes(config).unwrap_or_default();
             supervisor.set_targets(Target::all(config));
             let monitored: HashSet<_> =
                 config.pools.iter().filter(|p| p.monitor.is_some()).map(|p| &p.name).collect();

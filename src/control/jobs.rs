@@ -2,7 +2,7 @@
 //!
 //! A question becomes a job on each worker; a job covers a span of the connection table and comes
 //! back, and is resumed until it is through. A client that has gone is noticed between two spans:
-//! its jobs are then not resumed. A worker that does not give its job back in time is named.
+//! its jobs are then not resumed, and what they did counts. A worker that does not give its job back in time is named.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ pub(super) struct Answered {
     pub buckets: u64,
     /// Workers that did not answer in time.
     pub silent: Vec<u16>,
-    /// Whether who asked left before all workers were through.
+    /// Whether who asked left, and some workers were therefore not asked to go on.
     pub is_left: bool,
 }
 
@@ -181,6 +181,10 @@ impl Jobs {
             let progress = self.progress.get(place).copied().unwrap_or_default();
             for waiting in &mut self.waiting {
                 let Some(share) = waiting.shares.get_mut(place) else { continue };
+                if matches!(share.step, Step::Ready(_)) && waiting.found.asker.client.is_closed() {
+                    share.step = Step::Done;
+                    waiting.found.is_left = true;
+                }
                 if let Step::Ready(job) = &mut share.step
                     && let Some(ready) = job.take()
                 {
@@ -198,17 +202,15 @@ impl Jobs {
         }
         let is_through =
             |waiting: &Waiting| waiting.shares.iter().all(|share| matches!(share.step, Step::Done));
-        let is_over =
-            |waiting: &mut Waiting| is_through(waiting) || waiting.found.asker.client.is_closed();
+        // Of a client that left, what workers have begun is awaited: it is done, and counts.
         let summed = |mut waiting: Waiting| {
-            waiting.found.is_left = !is_through(&waiting);
             for share in &waiting.shares {
                 waiting.found.matched += share.matched;
                 waiting.found.buckets += share.buckets;
             }
             waiting.found
         };
-        self.waiting.extract_if(.., is_over).map(summed).collect()
+        self.waiting.extract_if(.., |waiting| is_through(waiting)).map(summed).collect()
     }
 
     fn take(&mut self, place: usize, worker: u16, finished: FinishedJob, now: Duration) {

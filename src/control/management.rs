@@ -102,6 +102,11 @@ pub struct Management {
     laggards: Laggards,
     pub(super) probes: super::show::Probes,
     pub(super) drains: super::drains::Drains,
+    /// The first tables that have all of the configuration. Later ones differ in health and next
+    /// hops alone, and no verb waits for those.
+    pub(super) configured_by: Generation,
+    /// Until then probes may not have found anything of a backend that is new.
+    pub(super) probes_due: Duration,
     pub(super) jobs: super::jobs::Jobs,
     /// What the file said when it was loaded or saved last.
     pub(super) saved: Config,
@@ -186,6 +191,8 @@ impl Management {
             laggards: Laggards::default(),
             probes: super::show::Probes::default(),
             drains: super::drains::Drains::default(),
+            configured_by: next,
+            probes_due: Duration::ZERO,
             jobs: super::jobs::Jobs::default(),
             backend_baselines: super::Baselines::default(),
             service_baselines: super::Baselines::default(),
@@ -319,21 +326,16 @@ impl Management {
             _ => None,
         };
         if let Some(answer) = answer {
-            return self.settle(Asker { request, role, peer, client: reply }, answer, 0);
+            return self.settle(Asker { request, role, peer, client: reply }, answer, false);
         }
         let outcome = self.change(&request, supervisor);
         self.record_change(&request, role, peer, &outcome);
         match outcome {
             Ok((changed, warnings)) => {
                 self.publish_if_due();
-                let generation = if self.is_published() {
-                    self.publisher.generation()
-                } else {
-                    // A laggard holds it up; the verb names it when its patience ends.
-                    Generation(self.publisher.generation().0 + 1)
-                };
+                // If a laggard holds up publishing, the verb names it when its patience ends.
                 let now = self.now();
-                self.adoption.wait_for(generation, now, (changed, warnings), reply);
+                self.adoption.wait_for(self.configured_by, now, (changed, warnings), reply);
             }
             Err(error) => {
                 let _ = reply.send(Err(error));

@@ -133,16 +133,16 @@ impl Pulse {
         Stall::from_word(self.stall.load(Ordering::Relaxed))
     }
 
-    /// The alarm of a failure or a stall that ended within the last hour, for `status`.
+    /// The alarm of a failure within the last hour, for `status`.
     #[must_use]
-    pub fn alarm(&self) -> Option<String> {
-        self.alarm_at(self.now())
+    pub fn failure_alarm(&self) -> Option<String> {
+        self.failure_alarm_at(self.now())
     }
 
-    fn alarm_at(&self, now: Duration) -> Option<String> {
-        let alarms = [self.failure_alarm_at(now), self.stall_alarm_at(now)];
-        let alarms: Vec<_> = alarms.into_iter().flatten().collect();
-        (!alarms.is_empty()).then(|| alarms.join("; "))
+    /// The alarm of a stall that ended within the last hour, for `status`.
+    #[must_use]
+    pub fn stall_alarm(&self) -> Option<String> {
+        self.stall_alarm_at(self.now())
     }
 
     fn failure_alarm_at(&self, now: Duration) -> Option<String> {
@@ -253,7 +253,7 @@ mod tests {
         }
         pulse.turn_at(Duration::from_millis(9_989) + STALL_LIMIT);
         assert_eq!(pulse.last_stall(), None);
-        assert_eq!(pulse.alarm_at(seconds(20)), None);
+        assert_eq!(pulse.stall_alarm_at(seconds(20)), None);
     }
 
     #[test]
@@ -268,9 +268,9 @@ mod tests {
         pulse.turn_at(seconds(113));
         assert_eq!(pulse.standstill_at(seconds(113)), Duration::ZERO);
         assert_eq!(pulse.last_stall(), Some(Stall { lasted: seconds(12), ended: seconds(112) }));
-        let alarm = pulse.alarm_at(seconds(112 + 185)).unwrap();
+        let alarm = pulse.stall_alarm_at(seconds(112 + 185)).unwrap();
         assert!(alarm.starts_with("management stood still for 12 s until 3 min ago: "), "{alarm}");
-        assert_eq!(pulse.alarm_at(seconds(112) + ALARM_AGE), None);
+        assert_eq!(pulse.stall_alarm_at(seconds(112) + ALARM_AGE), None);
     }
 
     #[test]
@@ -288,21 +288,22 @@ mod tests {
         assert_eq!(pulse.failures(), None);
         pulse.failed_at(seconds(10));
         assert_eq!(pulse.failures(), Some(Failures { count: 1, last: seconds(10) }));
-        let alarm = pulse.alarm_at(seconds(15)).unwrap();
+        let alarm = pulse.failure_alarm_at(seconds(15)).unwrap();
         assert!(alarm.starts_with("management failed once since the start"), "{alarm}");
         for _ in 0..9 {
             pulse.failed_at(seconds(20));
         }
         pulse.turn_at(seconds(30));
-        let alarm = pulse.alarm_at(seconds(31)).unwrap();
+        let alarm = pulse.failure_alarm_at(seconds(31)).unwrap();
         assert!(
             alarm.contains("failed 10 times since the start, the last time 11 s ago"),
             "{alarm}"
         );
-        assert!(alarm.contains("; management stood still for 30 s"), "{alarm}");
-        let alarm = pulse.alarm_at(seconds(25) + ALARM_AGE).unwrap();
-        assert!(alarm.starts_with("management stood still"), "{alarm}");
-        assert_eq!(pulse.alarm_at(seconds(30) + ALARM_AGE), None);
+        let alarm = pulse.stall_alarm_at(seconds(31)).unwrap();
+        assert!(alarm.starts_with("management stood still for 30 s"), "{alarm}");
+        assert_eq!(pulse.failure_alarm_at(seconds(25) + ALARM_AGE), None);
+        assert!(pulse.stall_alarm_at(seconds(25) + ALARM_AGE).is_some());
+        assert_eq!(pulse.stall_alarm_at(seconds(30) + ALARM_AGE), None);
     }
 
     #[test]

@@ -53,13 +53,13 @@ impl Management {
         }
     }
 
-    /// Takes what became of a request that makes no configuration, and answers it. `forgotten` flows
-    /// are so even if it came to no good end.
+    /// Takes what became of a request that makes no configuration, and answers it. What has
+    /// begun has changed something even if it came to no good end.
     pub(super) fn settle(
         &mut self,
         asker: Asker,
         outcome: Result<Reply, RequestError>,
-        forgotten: u64,
+        has_begun: bool,
     ) {
         let Asker { request, role, peer, client } = asker;
         if request.is_change() {
@@ -70,7 +70,7 @@ impl Management {
                 Err(error) => Err(error.clone()),
             };
             self.record_change(&request, role, peer, &changed.map(|changed| (changed, Vec::new())));
-            if outcome.is_err() && forgotten > 0 {
+            if outcome.is_err() && has_begun {
                 self.record_admin_change(&request, peer);
             }
         } else {

@@ -60,6 +60,7 @@ impl Watchdog {
             workers: workers.to_vec(),
             pulse: Arc::clone(&pulse),
             stage: "starts",
+            before_reload: None,
             is_interrupted: false,
             status: String::new(),
             log,
@@ -82,6 +83,12 @@ impl Drop for Watchdog {
         let _ = self.ended.recv_timeout(STOP_PATIENCE);
     }
 }
+
+/// The stage of an appliance that carries traffic.
+const FORWARDS: &str = "forwards";
+
+/// The stage of one that reads its configuration again.
+const RELOADS: &str = "reads its configuration again";
 
 /// A worker as the watchdog sees it.
 #[derive(Clone, Debug)]
@@ -126,6 +133,8 @@ struct Watch {
     pulse: Arc<Pulse>,
     /// What the appliance does, in a word or two.
     stage: &'static str,
+    /// What it did before it began to read its configuration again.
+    before_reload: Option<&'static str>,
     /// Whether management waits after a failure.
     is_interrupted: bool,
     /// The status line that systemd has.
@@ -137,17 +146,23 @@ impl Watch {
     fn run(mut self) {
         self.tell(&[]);
         let notices = self.pulse.notices();
+        let mut look_at = self.pulse.now() + self.judge.wait();
         loop {
-            match notices.recv_timeout(self.judge.wait()) {
+            match notices.recv_timeout(look_at.saturating_sub(self.pulse.now())) {
                 Ok(notice) => {
                     self.notice(notice);
                     if notice == Notice::Stopping {
                         return;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Timeout) => {}
                 // `self` holds the other end: this cannot be. Then there is nobody to watch.
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            // However many notices come: each beat has its time.
+            if self.pulse.now() >= look_at {
+                self.look();
+                look_at = self.pulse.now() + self.judge.wait();
             }
         }
     }
@@ -156,10 +171,20 @@ impl Watch {
         let (stage, news) = match notice {
             Notice::Interrupted | Notice::Resumed => {
                 self.is_interrupted = notice == Notice::Interrupted;
+                // A reload that management failed in is over.
+                if let (RELOADS, Some(before)) = (self.stage, self.before_reload.take()) {
+                    self.stage = before;
+                    return self.tell(if before == FORWARDS { &[NotifyState::Ready] } else { &[] });
+                }
                 return self.tell(&[]);
             }
-            Notice::Serving | Notice::Reloaded => ("forwards", NotifyState::Ready),
-            Notice::Reloading => ("reads its configuration again", NotifyState::Reloading),
+            Notice::Serving | Notice::Reloaded => (FORWARDS, NotifyState::Ready),
+            Notice::Reloading => {
+                if self.stage != RELOADS {
+                    self.before_reload = Some(self.stage);
+                }
+                (RELOADS, NotifyState::Reloading)
+            }
             Notice::Stopping => ("stops", NotifyState::Stopping),
         };
         self.stage = stage;

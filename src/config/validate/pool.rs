@@ -241,6 +241,7 @@ fn warn_of_admin_states(report: &Report<'_>, pool: &Written) {
     let takes_flows = |backend: &&WrittenBackend| {
         let is_enabled = |state: &Field<AdminState>| state.value == AdminState::Enabled;
         backend.admin_state.as_ref().is_none_or(is_enabled)
+            && backend.weight.as_ref().is_none_or(|weight| weight.value > 0)
     };
     let enabled = pool.backends.iter().filter(takes_flows).count();
     let Some(threshold) = &pool.threshold else { return };
@@ -248,8 +249,8 @@ fn warn_of_admin_states(report: &Report<'_>, pool: &Written) {
         report.warn(
             &pool.place,
             format!(
-                "has fewer enabled backends ({enabled}) than its threshold ({}), so that it takes no \
-                 new flows; enable one, or lower the threshold",
+                "has fewer backends that are enabled with a weight above 0 ({enabled}) than its \
+                 threshold ({}), so that others are preferred; enable one, or lower the threshold",
                 threshold.value
             ),
         );

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::path::Path;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -51,21 +52,20 @@ impl Server {
         &self.feed
     }
 
-    /// What an operator should know: a socket that is lost and cannot be made anew, that takes no
+    /// What an operator should know, by socket: one that is lost and cannot be made anew, that takes no
     /// connections, or that was removed by somebody within the last two minutes. From any thread.
     #[must_use]
-    pub fn alarm(&self) -> Option<String> {
+    pub fn alarms(&self) -> Vec<(&Path, String)> {
         let posts = [Some(&self.full), self.read_only.as_ref()];
-        let sentences: Vec<_> =
-            posts.into_iter().flatten().filter_map(|post| post.alarm()).collect();
-        (!sentences.is_empty()).then(|| sentences.join("; "))
+        let posts = posts.into_iter().flatten();
+        posts.filter_map(|post| Some((post.place().path.as_path(), post.alarm()?))).collect()
     }
 
     /// Serves until it is dropped, and all connections with it. The sockets stay, and `run` may be
     /// called again: management that restarts after a panic keeps its sockets.
     ///
     /// Nothing ends it: a socket that is removed, breaks or cannot be watched is made anew within
-    /// seconds, or tried every second and told by [`Self::alarm`].
+    /// seconds, or tried every second and told by [`Self::alarms`].
     pub async fn run(&self, commands: mpsc::Sender<Command>) -> Infallible {
         let snapshots = Arc::new(Snapshots::new(commands.clone()));
         let shared = |role| {

@@ -178,26 +178,41 @@ fn what_a_client_asked_that_has_gone_is_not_gone_on_with() {
     assert_eq!(hands[0].work(), 1, "a first piece");
     drop(receiver);
     jobs.tick(&mut remotes, START);
-    assert!(jobs.is_idle());
     hands[0].work();
     jobs.tick(&mut remotes, START);
+    assert!(jobs.is_idle());
     assert_eq!(hands[0].work(), 0, "no further piece is asked for");
     assert_eq!(remotes[0].mailbox.jobs_in_flight(), 0);
 }
 
 #[test]
 fn what_a_flush_forgot_is_counted_even_if_nobody_waits_for_its_end() {
-    let (mut remotes, mut hands) = workers(2, 5_000);
+    const FLOWS: u32 = 150_000;
+    let (mut remotes, mut hands) = workers(2, FLOWS);
     let mut jobs = Jobs::default();
     let receiver = ask(&mut jobs, Question::Flush { filter: Filter::default() }, 2);
     assert!(jobs.tick(&mut remotes, START).is_empty());
     assert_eq!(hands[0].work(), 1, "a first piece");
     assert!(jobs.tick(&mut remotes, START).is_empty(), "there is more to do");
     drop(receiver);
+    assert!(jobs.tick(&mut remotes, START).is_empty(), "workers are at it");
+    for hand in &mut hands {
+        assert_eq!(hand.work(), 1);
+    }
     let left = jobs.tick(&mut remotes, START).pop().unwrap();
-    let forgotten = 5_000 - hands[0].conntrack.ipv4.len() as u64;
-    assert!(left.is_left && forgotten > 0, "{left:?}");
-    assert_eq!(left.matched, forgotten);
+    let rest: usize = hands.iter().map(|hand| hand.conntrack.ipv4.len()).sum();
+    assert!(left.is_left && rest > 0, "{left:?}");
+    assert_eq!(left.matched, 2 * u64::from(FLOWS) - rest as u64);
+    assert_eq!(hands.iter_mut().map(Hand::work).sum::<usize>(), 0, "nobody goes on");
+}
+
+#[test]
+fn a_flush_that_nobody_waits_for_any_more_does_not_begin() {
+    let (mut remotes, mut hands) = workers(1, 10);
+    let mut jobs = Jobs::default();
+    drop(ask(&mut jobs, Question::Flush { filter: Filter::default() }, 1));
+    let left = jobs.tick(&mut remotes, START).pop().unwrap();
+    assert_eq!((left.is_left, left.matched, hands[0].work()), (true, 0, 0));
 }
 
 #[test]

@@ -89,7 +89,7 @@ pub const FAMILIES: &[Family] = &[
         "lodestone_management_restarts_total",
         &[],
         Samples::Once(|seen| seen.management_restarts.into()),
-        "Restarts of management after a panic; the workers went on.",
+        "Restarts of management after a failure; the workers went on.",
     ),
     counter(
         "lodestone_log_messages_left_out_total",
@@ -325,7 +325,7 @@ pub const FAMILIES: &[Family] = &[
         "lodestone_port_rss",
         PORT,
         Samples::Port(|port| port.state.rss.into()),
-        "1 if the device spreads flows over its queues.",
+        "1 if the device spreads flows over its queues; 0 is right with one queue, or where the kernel does.",
     ),
     counter(
         "lodestone_port_receive_packets_total",
@@ -421,13 +421,13 @@ pub const FAMILIES: &[Family] = &[
         "lodestone_pool_healthy_backends",
         POOL,
         Samples::Pool(|pool| pool.healthy.into()),
-        "Backends of a pool that are up and enabled.",
+        "Backends of a pool that are up and enabled with a weight above 0.",
     ),
     gauge(
         "lodestone_pool_threshold_backends",
         POOL,
         Samples::Pool(|pool| pool.threshold.into()),
-        "With fewer healthy backends a pool takes no new flows.",
+        "With fewer healthy backends a pool yields to the next of a service.",
     ),
     gauge(
         "lodestone_backend_info",

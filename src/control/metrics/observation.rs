@@ -109,7 +109,7 @@ pub struct ServiceObservation {
 pub struct PoolObservation {
     /// Its name.
     pub name: String,
-    /// Backends that are up and enabled.
+    /// Backends that are up and enabled with a weight above 0.
     pub healthy: u64,
     /// All its backends.
     pub backends: u64,

@@ -17,7 +17,7 @@ use crate::control::route::route;
 use crate::forward::DropReason;
 use crate::id::Family;
 use crate::stats::ServiceTotals;
-use crate::steer::{AdminState, Health, PoolState};
+use crate::steer::PoolState;
 
 impl Management {
     /// Answers a scrape.
@@ -140,13 +140,9 @@ impl Management {
 }
 
 fn observe_pool(pool: &config::Pool, state: &PoolState) -> PoolObservation {
-    let healthy = state
-        .backends
-        .iter()
-        .filter(|backend| backend.admin == AdminState::Enabled && backend.health == Health::Up);
     PoolObservation {
         name: pool.name.clone(),
-        healthy: healthy.count() as u64,
+        healthy: state.ready_count() as u64,
         backends: state.backends.len() as u64,
         threshold: pool.threshold as u64,
     }

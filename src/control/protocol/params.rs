@@ -96,7 +96,8 @@ pub struct PoolParams {
 pub struct PoolThresholdParams {
     /// Its name.
     pub pool: String,
-    /// With fewer healthy backends it takes no new flows: 1 to the number of its backends.
+    /// With fewer healthy backends it yields to the next pool of a service: 1 to the number of its
+    /// backends.
     pub threshold: u32,
     /// Do it although it leaves the pool under its threshold or a service without backends.
     #[serde(default, skip_serializing_if = "is_false")]

@@ -62,7 +62,7 @@ impl Management {
         let Some(((vip, _), hash)) = told.vip.zip(told.hash) else {
             // No worker tracks what is no VIP's.
             let reply = self.explained(params, &flow, &[], Vec::new());
-            return self.settle(asker, Ok(reply.into()), 0);
+            return self.settle(asker, Ok(reply.into()), false);
         };
         let job = FlowKeyAndHash { key: table_key(&flow, vip), hash };
         let question = Question::Explain { params: params.clone(), flow, job };
@@ -76,7 +76,7 @@ impl Management {
                 self.jobs.ask(question, asker, self.workers.len(), now);
                 self.answer_jobs();
             }
-            Err(error) => self.settle(asker, Err(error), 0),
+            Err(error) => self.settle(asker, Err(error), false),
         }
     }
 
@@ -85,11 +85,9 @@ impl Management {
         let now = self.now();
         for answered in self.jobs.tick(&mut self.workers, now) {
             let reply = self.job_reply(&answered);
-            let forgotten = match answered.question {
-                Question::Flush { .. } => answered.matched,
-                Question::List { .. } | Question::Explain { .. } => 0,
-            };
-            self.settle(answered.asker, reply, forgotten);
+            // A worker that is silent does what it was asked for when it goes on.
+            let has_begun = answered.matched > 0 || !answered.silent.is_empty();
+            self.settle(answered.asker, reply, has_begun);
         }
     }
 
@@ -99,7 +97,10 @@ impl Management {
             return Ok(self.explained(params, flow, &tracked, answered.silent.clone()).into());
         }
         let so_far = match answered.question {
-            Question::Flush { .. } => format!("; {} flows were forgotten", answered.matched),
+            Question::Flush { .. } => {
+                let at_least = if answered.silent.is_empty() { "" } else { "at least " };
+                format!("; {at_least}{} flows were forgotten", answered.matched)
+            }
             _ => String::new(),
         };
         if !answered.silent.is_empty() {

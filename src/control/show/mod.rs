@@ -17,7 +17,7 @@ use super::management::Management;
 use super::protocol::params::EventsParams;
 use super::protocol::{ErrorCode, Reply, Request, RequestError, reply};
 use crate::config;
-use crate::steer::{AdminState, Health};
+use crate::steer::Health;
 
 pub use probes::{Probes, probe_results};
 
@@ -62,14 +62,11 @@ impl Management {
         self.state.config().pools.iter().map(|pool| (pool.name.as_str(), of(pool))).collect()
     }
 
-    /// Backends that are up and enabled, and all.
+    /// Backends that are ready for new flows (up, enabled, of a weight above 0), which is what a
+    /// threshold counts; and all.
     pub(in crate::control) fn healthy(&self, pool: &config::Pool) -> (u32, u32) {
         let state = self.state.pool(pool);
-        let healthy = state
-            .backends
-            .iter()
-            .filter(|backend| backend.admin == AdminState::Enabled && backend.health == Health::Up);
-        (count(healthy.count()), count(state.backends.len()))
+        (count(state.ready_count()), count(state.backends.len()))
     }
 }
 

@@ -144,6 +144,34 @@ fn a_service_without_backends_and_one_in_its_last_resort_are_told_apart() {
 }
 
 #[test]
+fn what_nobody_had_the_time_to_probe_is_no_alarm() {
+    let mut world = World::new();
+    world.management.probes_due = Duration::from_secs(3_600);
+    assert!(world.management.alarms().is_empty());
+    for (name, health) in [("b1", crate::steer::Health::Down), ("b2", crate::steer::Health::Down)] {
+        let key = world.management.state.find("web", name).unwrap();
+        world.management.state.set_health(&key, health);
+    }
+    assert_eq!(world.management.alarms().len(), 1, "all were probed");
+    world.management.probes_due = Duration::ZERO;
+    assert_eq!(World::new().management.alarms().len(), 1, "there was the time");
+}
+
+#[test]
+fn verbs_wait_for_tables_of_the_configuration_and_for_no_later_ones() {
+    let mut world = World::new();
+    world.management.publish_if_due();
+    let configured = world.management.configured_by;
+    assert_eq!(configured, world.management.publisher.generation());
+    let key = world.management.state.find("web", "b1").unwrap();
+    world.management.state.set_health(&key, crate::steer::Health::Up);
+    world.management.mark_changed();
+    world.management.publish_if_due();
+    assert!(world.management.publisher.generation() > configured);
+    assert_eq!(world.management.configured_by, configured);
+}
+
+#[test]
 fn the_appliance_forwards_once_every_worker_has_the_vips() {
     let mut world = World::new();
     world.management.waits_until = Some(Duration::from_hours(1));

@@ -49,7 +49,7 @@ fn admin_states() {
         (
             "monitor = \"http\"\n[[pool.backend]]",
             "threshold = 2\n[[pool.backend]]\nadmin_state = \"disabled\"",
-            &[&["pool[0] (pool `web`)", "fewer enabled backends (1) than its threshold (2)"]],
+            &[&["pool[0] (pool `web`)", "a weight above 0 (1) than its threshold (2)"]],
         ),
     ] {
         let text = changed(from, to);

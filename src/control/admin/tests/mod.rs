@@ -87,6 +87,13 @@ impl Daemon {
         assert_eq!(answer_from(&mut stream)["result"]["generation"], json!(7));
     }
 
+    /// What is wrong, of both sockets.
+    fn alarm(&self) -> Option<String> {
+        let alarms = self.server().alarms();
+        let sentences: Vec<_> = alarms.into_iter().map(|(_, sentence)| sentence).collect();
+        (!sentences.is_empty()).then(|| sentences.join("; "))
+    }
+
     fn server(&self) -> &Server {
         self.server.as_ref().unwrap()
     }

@@ -24,7 +24,7 @@ fn serves(path: &Path) -> bool {
 #[test]
 fn a_removed_socket_is_made_anew_and_told() {
     let daemon = Daemon::start();
-    assert_eq!(daemon.server().alarm(), None);
+    assert_eq!(daemon.alarm(), None);
     for path in [socket_in(daemon.directory.path()), read_only_in(daemon.directory.path())] {
         let mut open = connect(&path);
         open.write_all(SHOW).unwrap();
@@ -33,7 +33,7 @@ fn a_removed_socket_is_made_anew_and_told() {
         wait_until("the socket is back", || serves(&path));
         let mode = fs::symlink_metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o660);
-        let alarm = daemon.server().alarm().unwrap();
+        let alarm = daemon.alarm().unwrap();
         let told = format!("{} was removed or replaced", path.display());
         assert!(alarm.contains(&told), "{alarm}");
         // Who was connected did not notice.
@@ -58,7 +58,7 @@ fn a_removed_directory_is_made_anew() {
 fn what_took_the_place_is_not_ours_to_remove() {
     let daemon = Daemon::start();
     let path = socket_in(daemon.directory.path());
-    let alarm = |part: &str| daemon.server().alarm().is_some_and(|alarm| alarm.contains(part));
+    let alarm = |part: &str| daemon.alarm().is_some_and(|alarm| alarm.contains(part));
 
     fs::remove_file(&path).unwrap();
     fs::write(&path, "precious").unwrap();
@@ -93,9 +93,9 @@ fn an_alarm_ends_with_what_it_tells_whatever_ended_it() {
     fs::rename(&path, &aside).unwrap();
     fs::write(&path, "precious").unwrap();
     wait_until("the file is told", || {
-        daemon.server().alarm().is_some_and(|alarm| alarm.contains("exists and is not a socket"))
+        daemon.alarm().is_some_and(|alarm| alarm.contains("exists and is not a socket"))
     });
     fs::rename(&aside, &path).unwrap();
-    wait_until("nothing is wrong any more", || daemon.server().alarm().is_none());
+    wait_until("nothing is wrong any more", || daemon.alarm().is_none());
     assert!(serves(&path), "the same socket");
 }

@@ -64,11 +64,11 @@ pub struct VipState {
 pub struct PoolState {
     /// Its name.
     pub name: String,
-    /// Backends that are up and enabled.
+    /// Backends that are up and enabled with a weight above 0.
     pub healthy: u32,
     /// All its backends.
     pub total: u32,
-    /// With fewer healthy backends it takes no new flows.
+    /// With fewer healthy backends it yields to the next pool of a service.
     pub threshold: u32,
     /// Its share of the service's new flows, 0..=1.
     pub share: f64,
@@ -94,11 +94,11 @@ pub struct PoolDetail {
     pub zone: Option<String>,
     /// Its monitor; absent if its backends are always up.
     pub monitor: Option<String>,
-    /// Backends that are up and enabled.
+    /// Backends that are up and enabled with a weight above 0.
     pub healthy: u32,
     /// All its backends.
     pub total: u32,
-    /// With fewer healthy backends it takes no new flows.
+    /// With fewer healthy backends it yields to the next pool of a service.
     pub threshold: u32,
     /// Which backends its table has: `ready` (enabled, up, of weight above 0), `last-resort` (none
     /// is up, so all that are enabled) or `nobody`.

@@ -99,7 +99,7 @@ pub struct ServiceSummary {
 pub struct PoolSummary {
     /// Its name.
     pub name: String,
-    /// Backends that are up and enabled.
+    /// Backends that are up and enabled with a weight above 0.
     pub healthy: u32,
     /// All its backends.
     pub total: u32,
