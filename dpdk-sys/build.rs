@@ -15,6 +15,7 @@ const FUNCTIONS: &[&str] = &[
     "lodestone_eth_tx_burst",
     "lodestone_lcore_id",
     "lodestone_pktmbuf_alloc",
+    "lodestone_pktmbuf_alloc_bulk",
     "lodestone_pktmbuf_free",
     "lodestone_rte_errno",
     "rte_eal_init",
@@ -30,6 +31,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_socket_id",
     "rte_eth_dev_start",
     "rte_eth_dev_stop",
+    "rte_eth_from_rings",
     "rte_eth_link_get_nowait",
     "rte_eth_macaddr_get",
     "rte_eth_rx_queue_setup",
@@ -41,6 +43,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_openlog_stream",
     "rte_pktmbuf_free_bulk",
     "rte_pktmbuf_pool_create",
+    "rte_ring_create",
     "rte_strerror",
     "rte_thread_register",
     "rte_thread_unregister",
@@ -54,6 +57,8 @@ const CONSTANTS: &[&str] = &[
     "RTE_MAX_ETHPORTS",
     "RTE_MAX_LCORE",
     "RTE_PKTMBUF_HEADROOM",
+    "RING_F_SC_DEQ",
+    "RING_F_SP_ENQ",
     "SOCKET_ID_ANY",
 ];
 
@@ -94,7 +99,7 @@ fn build() -> Result<(), BuildError> {
     for path in &library.link_paths {
         println!("cargo:rustc-link-search=native={}", path.display());
     }
-    for name in ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"] {
+    for name in ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal", "rte_net_ring"] {
         println!("cargo:rustc-link-lib=dylib={name}");
     }
 

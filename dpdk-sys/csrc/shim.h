@@ -5,11 +5,13 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_eth_ring.h>
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include <rte_ring.h>
 
 /* rte_errno of the calling thread. */
 int lodestone_rte_errno(void);
@@ -18,6 +20,10 @@ int lodestone_rte_errno(void);
 unsigned int lodestone_lcore_id(void);
 
 struct rte_mbuf *lodestone_pktmbuf_alloc(struct rte_mempool *pool);
+
+/* All of them, or none and a negative number. */
+int lodestone_pktmbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs,
+				 unsigned int count);
 
 /* Frees every segment. */
 void lodestone_pktmbuf_free(struct rte_mbuf *mbuf);

@@ -17,7 +17,7 @@ use watchdog::{Watchdog, Watched};
 
 use crate::config::{self, Config};
 use crate::control::admin::Server;
-use crate::control::{LogLeftOut, Management, ManagementParts, metrics};
+use crate::control::{LogLeftOut, Management, ManagementParts, Stopper, metrics};
 use crate::dpdk::{Eal, EalConfig};
 use crate::forward::Tables;
 use crate::id::WorkerId;
@@ -41,36 +41,94 @@ pub fn run(config_path: &Path, log_left_out: LogLeftOut) -> Result<(), StartErro
 }
 
 fn start(config_path: &Path, config: Config, log_left_out: LogLeftOut) -> Result<(), StartError> {
-    let admin = Server::bind(&config.admin)?;
-    let metrics = config.metrics.listen.map(metrics::Endpoint::bind).transpose()?;
+    let sockets = Sockets::bind(&config)?;
     let eal = Eal::init(&EalConfig {
         management_core: config.cpu.management,
         hugepages: config.memory.hugepages,
         packet_memory_mib: config.memory.packet_memory,
         devices: config.ports.iter().map(|port| port.device.clone()).collect(),
     })?;
-    let (ports, queues) = ports::start(eal, &config)?;
-    let tables = Tables::empty(config.appliance.flow_hash_key);
-    let (publisher, readers) = snapshot::shared(tables, config.cpu.workers.len());
-    let workers = workers::spawn(eal, &config, queues, readers)?;
-    let watched: Vec<_> = workers.remotes.iter().map(Watched::from).collect();
-    let mut management = Management::new(ManagementParts {
-        config_path: config_path.to_owned(),
-        config,
-        publisher,
-        workers: workers.remotes,
-        ports: Box::new(ports),
-        admin,
-        metrics,
-        log_left_out,
-    })?;
-    let watchdog = Watchdog::start(management.pulse(), &watched)?;
-    tracing::info!(version = crate::version::VERSION, "forwarding");
-    let result = management.run();
-    tracing::info!("stopping");
-    drop(watchdog);
-    drop(workers.handles);
-    result.map_err(StartError::from)
+    Appliance::start(eal, config_path, config, sockets, log_left_out)?.run()
+}
+
+/// The sockets that others connect to. They are bound before anything else starts, so that a taken
+/// address is told at once.
+pub struct Sockets {
+    admin: Server,
+    metrics: Option<metrics::Endpoint>,
+}
+
+impl Sockets {
+    /// Binds what the configuration names.
+    ///
+    /// # Errors
+    /// A path or an address that is taken or may not be used.
+    pub fn bind(config: &Config) -> Result<Self, StartError> {
+        Ok(Self {
+            admin: Server::bind(&config.admin)?,
+            metrics: config.metrics.listen.map(metrics::Endpoint::bind).transpose()?,
+        })
+    }
+}
+
+/// An appliance whose workers poll. The daemon is one; a generator that measures the appliance in
+/// its own process starts another over devices that it made.
+pub struct Appliance {
+    management: Management,
+    watchdog: Watchdog,
+    workers: workers::Handles,
+}
+
+impl Appliance {
+    /// Starts ports and workers. The devices of the configuration's ports exist already, and
+    /// whoever calls has checked the cores and narrowed its threads to the management core.
+    ///
+    /// # Errors
+    /// Whatever keeps it from starting, in one sentence that says the mend.
+    pub fn start(
+        eal: &'static Eal,
+        config_path: &Path,
+        config: Config,
+        sockets: Sockets,
+        log_left_out: LogLeftOut,
+    ) -> Result<Self, StartError> {
+        let (ports, queues) = ports::start(eal, &config)?;
+        let tables = Tables::empty(config.appliance.flow_hash_key);
+        let (publisher, readers) = snapshot::shared(tables, config.cpu.workers.len());
+        let workers = workers::spawn(eal, &config, queues, readers)?;
+        let watched: Vec<_> = workers.remotes.iter().map(Watched::from).collect();
+        let management = Management::new(ManagementParts {
+            config_path: config_path.to_owned(),
+            config,
+            publisher,
+            workers: workers.remotes,
+            ports: Box::new(ports),
+            admin: sockets.admin,
+            metrics: sockets.metrics,
+            log_left_out,
+        })?;
+        let watchdog = Watchdog::start(management.pulse(), &watched)?;
+        tracing::info!(version = crate::version::VERSION, "forwarding");
+        Ok(Self { management, watchdog, workers: workers.handles })
+    }
+
+    /// What ends [`Self::run`] from another thread.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.management.stopper()
+    }
+
+    /// Manages until it is told to stop, then stops the workers.
+    ///
+    /// # Errors
+    /// Management cannot run.
+    pub fn run(mut self) -> Result<(), StartError> {
+        let result = self.management.run();
+        tracing::info!("stopping");
+        drop(self.watchdog);
+        drop(self.workers);
+        result.map_err(StartError::from)
+    }
 }
 
 /// A worker's number and core.

@@ -18,6 +18,20 @@ pub enum DpdkError {
         online: String,
     },
 
+    /// Two devices could not be connected by rings.
+    #[error(
+        "the devices {names} could not be connected by rings of {len} packets ({reason}); give \
+         them other names, or a length that is a power of two"
+    )]
+    Rings {
+        /// Their names.
+        names: String,
+        /// Packets that each ring holds.
+        len: u32,
+        /// DPDK's reason.
+        reason: String,
+    },
+
     /// The device string has neither form.
     #[error(
         "`{device}` is neither a PCI address such as `0000:3b:02.0` nor a virtual device such as \

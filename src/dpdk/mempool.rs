@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use dpdk_sys::rte_mempool;
 
-use super::{DpdkError, Eal, Mbuf, NumaNode, last_error_text};
+use super::{BURST, Burst, DpdkError, Eal, Mbuf, NumaNode, last_error_text};
 
 /// What a pool is made for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +141,31 @@ impl Mempool {
         // SAFETY: a buffer fresh from the pool is reset, has one segment and a count of 1, and is
         // nobody else's.
         NonNull::new(raw).map(|raw| unsafe { Mbuf::from_raw(raw) })
+    }
+
+    /// Fills the free room of `burst` with empty buffers, at most `count` of them, all or none;
+    /// returns how many.
+    #[inline]
+    pub fn alloc_burst(&self, burst: &mut Burst, count: usize) -> usize {
+        let len = burst.len();
+        let count = count.min(burst.remaining_capacity());
+        debug_assert!(len + count <= BURST);
+        // SAFETY: `len` is at most the capacity.
+        let free = unsafe { burst.as_mut_ptr().add(len) };
+        #[expect(clippy::cast_possible_truncation, reason = "at most BURST")]
+        let wanted = count as u32;
+        // SAFETY: the pool lives until exit, and `free` has room for that many pointers (`Mbuf` is
+        // one, transparently).
+        let status = unsafe {
+            dpdk_sys::lodestone_pktmbuf_alloc_bulk(self.raw.as_ptr(), free.cast(), wanted)
+        };
+        if status != 0 {
+            return 0;
+        }
+        // SAFETY: DPDK wrote `count` pointers to buffers fresh from the pool: reset, of one segment,
+        // with a count of 1, and nobody else's.
+        unsafe { burst.set_len(len + count) };
+        count
     }
 
     /// Buffers that are in the pool or in a thread's cache. Walks all caches: not for a worker.

@@ -27,6 +27,7 @@ mod port;
 mod port_start;
 mod prefetch;
 mod queue;
+mod ring;
 mod rss;
 mod thread;
 
@@ -41,6 +42,7 @@ pub use port::{LinkStatus, Port, PortStats};
 pub use port_start::PortConfig;
 pub use prefetch::{HardwarePrefetch, prefetch_read};
 pub use queue::{QueuePair, RxQueue, TxQueue};
+pub use ring::connected_rings;
 pub use rss::{Rss, RssTypes};
 pub use thread::{LcoreId, ThreadRegistration};
 
