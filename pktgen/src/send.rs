@@ -1,16 +1,23 @@
-//! The loop that sends, at a pace, a bounded number of packets.
+//! Sends, at a pace, a bounded number of packets to one address.
 
 use std::fmt;
 use std::hint;
 use std::time::Duration;
 
+use anyhow::Context;
 use lodestone::dpdk::{
-    BURST, Burst, Eal, Mbuf, Mempool, Port, TxQueue, cycles, free_burst, tsc_hz,
+    BURST, Burst, Eal, EalConfig, Mbuf, Mempool, MempoolConfig, Port, PortConfig, TxQueue, cycles,
+    free_burst, tsc_hz,
 };
 use lodestone::packet::PacketBuf;
 use serde::Serialize;
 
+use crate::command::{Arguments, Send};
+use crate::flow::Flows;
+use crate::io::wait_for_link;
 use crate::pause;
+
+const PACKET_MEMORY_MIB: u32 = 64;
 
 /// How long a device may refuse packets, in tries, until they count as not sent.
 const TRIES: u32 = 10_000;
@@ -67,8 +74,50 @@ impl fmt::Display for Report {
     }
 }
 
+/// Starts the device, sends, and stops it.
+///
+/// # Errors
+/// The device does not start, or its link stays down; nothing was sent then.
+pub fn run(task: &Send, arguments: &Arguments) -> anyhow::Result<Report> {
+    // What the arguments get wrong is told before DPDK starts.
+    let flows = Flows::new(task.source, task.destination, task.kind, task.payload, task.flows)?;
+    let place = arguments.place();
+    let eal = Eal::init(&EalConfig {
+        management_core: place.core.unwrap_or(0),
+        hugepages: place.hugepages,
+        packet_memory_mib: PACKET_MEMORY_MIB,
+        devices: vec![task.device.clone()],
+    })?;
+    let descriptor_count = PortConfig::DEFAULT_DESCRIPTOR_COUNT;
+    let pool = Mempool::new(
+        eal,
+        &MempoolConfig {
+            name: "pktgen".to_owned(),
+            mbuf_count: MempoolConfig::mbufs_for(1, 1, descriptor_count.into()),
+            mtu: place.mtu,
+            numa: None,
+        },
+    )?;
+    let config = PortConfig {
+        device: task.device.clone(),
+        name: "pktgen".to_owned(),
+        queue_count: 1,
+        descriptor_count,
+        mtu: place.mtu,
+        mac: None,
+    };
+    let (port, mut queues) = Port::start(eal, &config, &pool)?;
+    wait_for_link(&port)?;
+    let frames = flows.frames(port.mac(), task.destination_mac);
+    let (_, tx) = queues.first_mut().context("the port has no queue")?;
+    let report = send(eal, &pool, tx, &frames, task.count, task.rate);
+    let report = report.with_device_errors(settle(&port));
+    port.stop(eal, queues)?;
+    Ok(report)
+}
+
 /// Sends `count` packets, one frame after the other and round again, at `rate` packets a second.
-pub fn send(
+fn send(
     eal: &Eal,
     pool: &Mempool,
     tx: &mut TxQueue,
@@ -107,7 +156,7 @@ fn filled(pool: &Mempool, frame: &[u8]) -> Option<Mbuf> {
 }
 
 /// Waits until the device has had time for what it took, and returns how many of those it lost.
-pub fn settle(port: &Port) -> u64 {
+fn settle(port: &Port) -> u64 {
     pause(SETTLE_TIME);
     port.stats().tx_errors
 }

@@ -1,0 +1,501 @@
+//! A run from beginning to end: over the devices that the command line names, or with the appliance
+//! in this process.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail, ensure};
+use lodestone::cli::Client;
+use lodestone::config::Config;
+use lodestone::control::protocol::{Request, params::NoParams};
+use lodestone::dpdk::{Eal, EalConfig, Mempool, connected_rings, tsc_hz};
+use lodestone::packet::MacAddress;
+use serde::Serialize;
+
+use crate::change::Timeline;
+use crate::engine::{self, Bounds, Counts, Wire, Work};
+use crate::expect::Expectation;
+use crate::expect::fleet::Fleet;
+use crate::frame::LinkAddresses;
+use crate::in_process::{self, InProcess};
+use crate::io::{self, End, Rotation};
+use crate::neighbour::{CLIENT_MAC, Hosts};
+use crate::pace::{Pace, Rate, Shape};
+use crate::prebuilt::Prebuilt;
+use crate::profile::{Mode, Profile, Search};
+use crate::replay;
+use crate::report::live::Live;
+use crate::report::{RunReport, Verification};
+use crate::search::{Found, Load, SearchReport, highest_rate};
+use crate::traffic::Generator;
+use crate::verify::{AppliancePorts, Verifier};
+
+/// Packets on their way at most while all are checked, unless the profile says otherwise: half of
+/// what a ring in this process holds.
+const WINDOW: u32 = in_process::LONG_RING / 2;
+/// The same over devices, whose queues are shorter.
+const DEVICE_WINDOW: u32 = 512;
+/// For how long the generator measures itself before it counts.
+const SELF_TEST_SECONDS: f64 = 0.3;
+
+/// Where a run happens.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The appliance's configuration, of an appliance in this process.
+    pub in_process: Option<PathBuf>,
+    /// Devices, in the order of the appliance's ports.
+    pub devices: Vec<String>,
+    /// The configuration of the appliance at the other end, for verifying.
+    pub appliance: Option<PathBuf>,
+    /// Where that appliance takes changes.
+    pub admin_socket: Option<PathBuf>,
+    /// The next hop's link-layer address.
+    pub destination_mac: Option<MacAddress>,
+    /// The generator's core; the appliance's management core if absent and in one process.
+    pub core: Option<usize>,
+    /// Packet memory may come from hugepages.
+    pub hugepages: bool,
+    /// The MTU of devices.
+    pub mtu: u16,
+    /// Nothing is shown meanwhile.
+    pub is_quiet: bool,
+}
+
+/// Devices, memory, and who is at the other end.
+pub struct Session {
+    eal: &'static Eal,
+    hz: u64,
+    pool: Mempool,
+    ends: Vec<End>,
+    rotation: Rotation,
+    hosts: Hosts,
+    addresses: LinkAddresses,
+    appliance: Option<Config>,
+    macs: Vec<Option<MacAddress>>,
+    client: Option<Client>,
+    in_process: Option<InProcess>,
+    is_quiet: bool,
+}
+
+impl Session {
+    /// Checks all that can be checked, then starts DPDK, the devices and, if it is to run here, the
+    /// appliance.
+    ///
+    /// # Errors
+    /// A sentence; nothing was sent.
+    pub fn start(place: &Place, profile: &Profile) -> anyhow::Result<Self> {
+        match &place.in_process {
+            Some(path) => Self::start_in_process(place, path, profile),
+            None => Self::start_on_devices(place, profile),
+        }
+    }
+
+    fn start_in_process(place: &Place, path: &PathBuf, profile: &Profile) -> anyhow::Result<Self> {
+        let folder = in_process::folder()?;
+        let config = in_process::adapted(path, &folder, place.hugepages)?;
+        check(&config, profile)?;
+        if let Some(replay) = &profile.replay {
+            // A broken capture is told before anything starts.
+            replay::read(replay, &unknown_link(), true)?;
+        }
+        let core = place.core.unwrap_or(config.cpu.management);
+        let ring_len = match profile.mode {
+            Mode::Verify => in_process::LONG_RING,
+            Mode::Count => in_process::SHORT_RING,
+        };
+        let mut appliance = InProcess::start(&config, path, core, ring_len, folder)?;
+        let ends = std::mem::take(&mut appliance.ends);
+        // Rings have no address of their own: both ends have the same.
+        let macs: Vec<_> = ends.iter().map(|end| Some(end.port.mac())).collect();
+        let addresses = LinkAddresses {
+            source: CLIENT_MAC,
+            destination: macs.first().copied().flatten().unwrap_or_default(),
+            vlan: config.ports.first().and_then(|port| port.vlan),
+        };
+        let mut session = Self {
+            eal: appliance.eal,
+            hz: tsc_hz(appliance.eal),
+            pool: appliance.pool,
+            ends,
+            rotation: Rotation::new(appliance.pool)?,
+            hosts: Hosts::of(&config),
+            addresses,
+            appliance: Some(config),
+            macs,
+            client: None,
+            in_process: None,
+            is_quiet: place.is_quiet,
+        };
+        let mut client = appliance.client()?;
+        in_process::wait_until_ready(&mut client, &mut session.wire())?;
+        session.client = Some(client);
+        session.in_process = Some(appliance);
+        Ok(session)
+    }
+
+    fn start_on_devices(place: &Place, profile: &Profile) -> anyhow::Result<Self> {
+        ensure!(!place.devices.is_empty(), "where to? give --device, or --in-process CONFIG");
+        let appliance = match &place.appliance {
+            Some(path) => {
+                let (config, _) = lodestone::config::load(path)
+                    .map_err(|error| anyhow::anyhow!(error.to_string().replace('\n', "; ")))?;
+                check(&config, profile)?;
+                Some(config)
+            }
+            None if profile.mode == Mode::Verify => {
+                bail!(
+                    "what is expected? give --appliance CONFIG, or a profile with mode = \"count\""
+                )
+            }
+            None => None,
+        };
+        if !profile.changes.is_empty() {
+            ensure!(place.admin_socket.is_some(), "who changes? give --admin-socket PATH");
+        }
+        let destination_mac =
+            place.destination_mac.context("give --destination-mac of the next hop")?;
+        if let Some(replay) = &profile.replay {
+            replay::read(replay, &unknown_link(), false)?;
+        }
+        let core = place.core.unwrap_or(0);
+        in_process::pin(core)?;
+        let eal = Eal::init(&EalConfig {
+            management_core: core,
+            hugepages: place.hugepages,
+            packet_memory_mib: io::memory_mib(place.mtu) + 32,
+            devices: place.devices.clone(),
+        })?;
+        let pool = io::pool(eal, place.mtu)?;
+        let ends = place
+            .devices
+            .iter()
+            .map(|device| End::start(eal, &pool, device, place.mtu))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let mut macs = vec![None; ends.len()];
+        macs[0] = Some(destination_mac);
+        let vlan =
+            appliance.as_ref().and_then(|config| config.ports.first().and_then(|port| port.vlan));
+        let source = ends[0].port.mac();
+        Ok(Self {
+            eal,
+            hz: tsc_hz(eal),
+            pool,
+            ends,
+            rotation: Rotation::new(pool)?,
+            hosts: appliance.as_ref().map(Hosts::of).unwrap_or_default(),
+            addresses: LinkAddresses { source, destination: destination_mac, vlan },
+            appliance,
+            macs,
+            client: place.admin_socket.as_ref().map(|path| Client::connect(path)).transpose()?,
+            in_process: None,
+            is_quiet: place.is_quiet,
+        })
+    }
+
+    fn wire(&mut self) -> Wire<'_> {
+        Wire {
+            ends: &mut self.ends,
+            sender: 0,
+            rotation: &mut self.rotation,
+            hosts: &mut self.hosts,
+        }
+    }
+
+    fn bounds(&self, profile: &Profile, window: Option<u32>) -> Bounds {
+        Bounds {
+            packets: profile.packets,
+            cycles: profile.duration.map(|seconds| (seconds * self.hz as f64) as u64),
+            window: profile.window.or(window).map(u64::from),
+            hz: self.hz,
+            seed: profile.seed,
+        }
+    }
+
+    /// A run of a profile without a search.
+    ///
+    /// # Errors
+    /// A change is refused, or a capture cannot be read.
+    pub fn run(&mut self, profile: &Profile) -> anyhow::Result<RunReport> {
+        match profile.mode {
+            Mode::Verify => self.verify(profile),
+            Mode::Count => {
+                let own_rate = self.own_rate(profile)?;
+                let mut frames = self.frames(profile, false)?;
+                let counts = self.count(profile, &mut frames, profile.rate)?;
+                let mut report = RunReport::new(Mode::Count, &counts, self.hz);
+                report.generator_packets_per_second = Some(own_rate);
+                report.appliance_drops = self.drops()?;
+                Ok(report)
+            }
+        }
+    }
+
+    fn verify(&mut self, profile: &Profile) -> anyhow::Result<RunReport> {
+        let config = self.appliance.clone().context("there is no appliance to verify")?;
+        let mut generator = Generator::new(profile, &self.addresses);
+        let expectation = Expectation::new(Fleet::new(&config)?, config.appliance.flow_hash_key.0);
+        let ports = AppliancePorts { ports: config.ports.clone(), macs: self.macs.clone() };
+        let mut verifier =
+            Verifier::new(expectation, generator.sets(), ports, profile.seed, self.hz);
+        let mut timeline = match (profile.changes.is_empty(), &self.in_process) {
+            (true, _) => None,
+            (false, Some(appliance)) => {
+                Some(Timeline::new(profile.changes.clone(), appliance.client()?)?)
+            }
+            (false, None) => {
+                let client = self.client.take().context("who changes? give --admin-socket PATH")?;
+                Some(Timeline::new(profile.changes.clone(), client)?)
+            }
+        };
+        let mut pace = Pace::new(profile.rate, self.hz, profile.seed);
+        let window = if self.in_process.is_some() { WINDOW } else { DEVICE_WINDOW };
+        let bounds = self.bounds(profile, Some(window));
+        let mut live = Live::new(self.hz, self.is_quiet);
+        let work = Work::Verify {
+            generator: &mut generator,
+            verifier: &mut verifier,
+            timeline: timeline.as_mut(),
+        };
+        let outcome =
+            engine::run(&mut self.wire(), work, &mut pace, bounds, |counts, verifier, at| {
+                live.show(counts, verifier, at);
+            });
+        live.end();
+        let counts = outcome?;
+        verifier.finish(counts.forwarded, generator.sets());
+        let mut verification = Verification::new(&verifier);
+        if let Some(timeline) = timeline {
+            verification.change_left_out = timeline.waits_for();
+            verification.changes = timeline.reports;
+        }
+        let mut report = RunReport::new(Mode::Verify, &counts, self.hz);
+        report.verification = Some(verification);
+        report.appliance_drops = self.drops()?;
+        Ok(report)
+    }
+
+    /// What the appliance in this process says it dropped.
+    fn drops(&mut self) -> anyhow::Result<Option<serde_json::Value>> {
+        if self.in_process.is_none() {
+            return Ok(None);
+        }
+        let Some(client) = &mut self.client else { return Ok(None) };
+        let answer = client.call(&Request::ShowDrops(NoParams {}))?;
+        Ok(Some(serde_json::from_str(&answer)?))
+    }
+
+    fn frames(&self, profile: &Profile, is_timed: bool) -> anyhow::Result<Prebuilt> {
+        let is_encapsulated = self.appliance.is_some();
+        if let Some(replay) = &profile.replay {
+            let (frames, _) = replay::read(replay, &self.addresses, is_encapsulated)?;
+            return Ok(frames);
+        }
+        let mut generator = Generator::new(profile, &self.addresses);
+        let mut frames = Prebuilt::new(profile, &mut generator, is_encapsulated);
+        if is_timed {
+            frames.keep_time(self.hz);
+        }
+        Ok(frames)
+    }
+
+    fn count(
+        &mut self,
+        profile: &Profile,
+        frames: &mut Prebuilt,
+        rate: Option<Rate>,
+    ) -> anyhow::Result<Counts> {
+        let mut pace = Pace::new(rate, self.hz, profile.seed);
+        let bounds = self.bounds(profile, None);
+        let mut live = Live::new(self.hz, self.is_quiet);
+        let work = Work::Count(frames);
+        let counts = engine::run(&mut self.wire(), work, &mut pace, bounds, |counts, _, at| {
+            live.show(counts, None, at);
+        })?;
+        live.end();
+        Ok(counts)
+    }
+
+    /// The rate of sending and counting, without anything at the other end: packets a second.
+    fn own_rate(&mut self, profile: &Profile) -> anyhow::Result<f64> {
+        let mut frames = self.frames(profile, false)?;
+        let own = measure_self(self.eal, &self.pool, &mut self.rotation, &mut frames)?;
+        Ok(own.generator_packets_per_second)
+    }
+
+    /// The searches of a profile.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn search(&mut self, profile: &Profile, search: &Search) -> anyhow::Result<SearchReport> {
+        let generator_packets_per_second = self.own_rate(profile)?;
+        let sweep: Vec<Option<u32>> = if search.flows.is_empty() {
+            vec![None]
+        } else {
+            search.flows.iter().copied().map(Some).collect()
+        };
+        let mut found = Vec::new();
+        for flows in sweep {
+            let mut profile = profile.clone();
+            profile.packets = None;
+            profile.duration = Some(search.trial);
+            if let Some(flows) = flows {
+                profile.set_flows(flows);
+            }
+            found.push(self.search_one(&profile, search)?);
+        }
+        Ok(SearchReport { generator_packets_per_second, partial_drop: search.partial_drop, found })
+    }
+
+    fn search_one(&mut self, profile: &Profile, search: &Search) -> anyhow::Result<Found> {
+        let shape = profile.rate.map_or(Shape::Constant, |rate| rate.shape);
+        let at = |packets_per_second| Some(Rate { packets_per_second, shape });
+        let mut frames = self.frames(profile, false)?;
+        // How fast it goes at all bounds the search.
+        let flood = self.count(profile, &mut frames, None)?;
+        let seconds = flood.cycles as f64 / self.hz as f64;
+        let highest = search.highest.min(flood.sent as f64 / seconds * 1.1);
+        let mut trials = Vec::new();
+        let mut trial = |rate: f64| -> anyhow::Result<f64> {
+            let counts = self.count(profile, &mut frames, at(rate))?;
+            // What was due and not sent is lost as well.
+            let offered = rate * search.trial;
+            let returned = counts.returned as f64;
+            let lost = counts.forwarded.saturating_sub(counts.returned) as f64;
+            // The first packet is due at once: a whole one is rounding.
+            Ok(if lost > 0.0 || returned + 1.0 < offered * 0.999 {
+                (1.0 - returned / offered).max(1e-9)
+            } else {
+                0.0
+            })
+        };
+        let (precision, partial) = (search.precision, search.partial_drop);
+        let no_drop = highest_rate(highest, precision, 0.0, &mut trials, &mut trial)?;
+        let partial_drop = highest_rate(highest, precision, partial, &mut trials, &mut trial)?;
+        let mut latency = Vec::new();
+        if !search.loads.is_empty() && no_drop > 0.0 {
+            let mut timed = self.frames(profile, true)?;
+            for &load in &search.loads {
+                timed.keep_time(self.hz);
+                let counts = self.count(profile, &mut timed, at(load * no_drop))?;
+                let rate = counts.sent as f64 * self.hz as f64 / counts.cycles.max(1) as f64;
+                latency.push(Load { load, rate, latency: timed.latency() });
+            }
+        }
+        let flows = profile.flow_count();
+        Ok(Found { flows, no_drop, partial_drop, trials, latency })
+    }
+
+    /// Stops what was started.
+    ///
+    /// # Errors
+    /// A part does not stop in order.
+    pub fn stop(self) -> anyhow::Result<()> {
+        let Self { eal, ends, rotation, in_process, .. } = self;
+        if let Some(appliance) = in_process {
+            appliance.stop()?;
+        }
+        drop(rotation);
+        for end in ends {
+            end.stop(eal)?;
+        }
+        Ok(())
+    }
+}
+
+/// How fast the generator itself is.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OwnRate {
+    /// Packets a second, sent and counted.
+    pub generator_packets_per_second: f64,
+    /// Cycles of the time stamp counter a packet.
+    pub cycles_per_packet: f64,
+    /// The counter's cycles a second.
+    pub tsc_hz: u64,
+}
+
+/// Measures the generator with the frames of a profile and no device but rings of its own.
+///
+/// # Errors
+/// DPDK does not start.
+pub fn own_rate(place: &Place, profile: &Profile) -> anyhow::Result<OwnRate> {
+    let addresses = unknown_link();
+    let mut frames = match &profile.replay {
+        Some(replay) => replay::read(replay, &addresses, false)?.0,
+        None => Prebuilt::new(profile, &mut Generator::new(profile, &addresses), false),
+    };
+    let core = place.core.unwrap_or(0);
+    in_process::pin(core)?;
+    let eal = Eal::init(&EalConfig {
+        management_core: core,
+        hugepages: place.hugepages,
+        packet_memory_mib: io::memory_mib(place.mtu) + 32,
+        devices: Vec::new(),
+    })?;
+    let pool = io::pool(eal, place.mtu)?;
+    measure_self(eal, &pool, &mut Rotation::new(pool)?, &mut frames)
+}
+
+fn measure_self(
+    eal: &'static Eal,
+    pool: &Mempool,
+    rotation: &mut Rotation,
+    frames: &mut Prebuilt,
+) -> anyhow::Result<OwnRate> {
+    let hz = tsc_hz(eal);
+    let names = connected_rings(eal, ["pktgen_self0", "pktgen_self1"], in_process::SHORT_RING)?;
+    let mut ends = names
+        .iter()
+        .map(|name| End::start(eal, pool, name, pool.mtu()))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    frames.is_encapsulated = false;
+    let hosts = &mut Hosts::default();
+    let mut wire = Wire { ends: &mut ends, sender: 0, rotation, hosts };
+    let bounds = Bounds {
+        packets: None,
+        cycles: Some((SELF_TEST_SECONDS * hz as f64) as u64),
+        window: None,
+        hz,
+        seed: 0,
+    };
+    let mut pace = Pace::new(None, hz, 0);
+    let counts = engine::run(&mut wire, Work::Count(frames), &mut pace, bounds, |_, _, _| {})?;
+    for end in ends {
+        end.stop(eal)?;
+    }
+    let packets = counts.returned.max(1) as f64;
+    Ok(OwnRate {
+        generator_packets_per_second: packets * hz as f64 / counts.cycles.max(1) as f64,
+        cycles_per_packet: counts.cycles as f64 / packets,
+        tsc_hz: hz,
+    })
+}
+
+fn unknown_link() -> LinkAddresses {
+    LinkAddresses { source: MacAddress::default(), destination: MacAddress::default(), vlan: None }
+}
+
+/// Whether an appliance is one that this profile can be run against.
+fn check(config: &Config, profile: &Profile) -> anyhow::Result<()> {
+    if profile.mode == Mode::Count {
+        return Ok(());
+    }
+    let fleet = Fleet::new(config)?;
+    for traffic in &profile.traffic {
+        let protocol = match traffic.kind {
+            crate::profile::Kind::Udp | crate::profile::Kind::UdpFragments => 17,
+            _ => 6,
+        };
+        let service = fleet.service_of(traffic.destination, protocol, traffic.port);
+        ensure!(
+            service.is_some() || traffic.expect == crate::profile::Expect::Dropped,
+            "no service of the appliance has {} port {}; correct the profile, or give expect = \
+             \"dropped\"",
+            traffic.destination,
+            traffic.port
+        );
+    }
+    let mut fleet = fleet;
+    for change in &profile.changes {
+        fleet = fleet.after(&change.request)?;
+    }
+    Ok(())
+}
