@@ -101,9 +101,10 @@ impl InProcess {
     /// # Errors
     /// A part does not start.
     pub fn start(
-        config: Config,
+        config: &Config,
         path: &Path,
         core: usize,
+        ring_len: u32,
         folder: TempDir,
     ) -> anyhow::Result<Self> {
         ensure!(

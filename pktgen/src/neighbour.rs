@@ -79,19 +79,19 @@ fn question(frame: &[u8]) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use lodestone::packet::originate::Originator;
+    use lodestone::packet::originate::Origin;
 
     use super::*;
 
     #[test]
     fn questions_are_told_from_other_frames() {
-        let us = Originator { mac: MacAddress([2; 6]), vlan: Some(7) };
+        let us = Origin { mac: MacAddress([2; 6]), vlan: Some(7) };
         let (v4, v6): (IpAddr, IpAddr) = ([10, 1, 0, 1].into(), "fd01::1".parse().unwrap());
         let arp = us.arp_request([10, 1, 0, 2].into(), [10, 1, 0, 1].into());
         assert_eq!(question(&arp), Some(v4));
         let ask = us.neighbour_solicitation("fd01::2".parse().unwrap(), "fd01::1".parse().unwrap());
         assert_eq!(question(&ask), Some(v6));
-        assert_eq!(question(&us.arp_announcement([10, 1, 0, 2].into())).is_some(), true);
+        assert!(question(&us.arp_announcement([10, 1, 0, 2].into())).is_some());
         assert_eq!(question(&us.neighbour_announcement("fd01::2".parse().unwrap())), None);
         assert_eq!(question(&[0; 60]), None);
         assert_ne!(mac_of(v4), mac_of(v6));

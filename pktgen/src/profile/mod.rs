@@ -222,7 +222,7 @@ impl Profile {
     /// It says something that cannot be done.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, ProfileError> {
         let written: written::Profile = toml::from_str(text).map_err(|error| {
-            let line = error.span().map(|span| text[..span.start].lines().count().max(1));
+            let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
             let what = error.message().lines().next().unwrap_or("it is no TOML").to_owned();
             ProfileError(line.map_or(what.clone(), |line| format!("line {line}: {what}")))
         })?;

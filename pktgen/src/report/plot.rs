@@ -173,7 +173,7 @@ mod tests {
         let svg = plot.to_svg();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
         assert!(svg.contains("Rate &lt; limit") && svg.contains(">no drop</text>"));
-        assert!(svg.contains("<polyline points=\"80.0,40.0 570.0,202.0\""), "{svg}");
+        assert!(svg.contains("<polyline points=\"80.0,104.8 570.0,234.4\""), "{svg}");
         for tick in [">1k<", ">1M<", ">20M<", ">0<"] {
             assert!(svg.contains(tick), "{tick}: {svg}");
         }
