@@ -13,7 +13,7 @@ use crate::pace::Pace;
 use crate::prebuilt::Prebuilt;
 use crate::profile::Kind;
 use crate::traffic::Generator;
-use crate::verify::Verifier;
+use crate::verify::{Verifier, outer};
 
 /// Nothing came for so long: what is still on its way is lost.
 const SILENCE_SECONDS: f64 = 1.0;
@@ -23,6 +23,14 @@ const LOST_WINDOWS: u32 = 2;
 const SLOW_ROUNDS: u32 = 64;
 /// No encapsulated packet is shorter than this: two IPv4 headers, a TCP or UDP header and some.
 const SHORTEST_ENCAPSULATED: usize = 14 + 20 + 28;
+/// Lengths of neighbour solicitations, without and with the asker's link-layer address.
+const SOLICITATIONS: [usize; 2] = [14 + 40 + 24, 14 + 40 + 32];
+/// Length of a report of multicast listeners (RFC 3810 §5.2) but for its records, and of a record.
+const REPORT: usize = 14 + 40 + 8 + 8;
+/// See [`REPORT`].
+const REPORT_RECORD: usize = 20;
+/// No appliance of a run listens to more groups.
+const RECORD_CAP: usize = 16;
 
 /// What is sent, and what happens to what comes back.
 pub enum Work<'a> {
@@ -325,8 +333,8 @@ impl Run<'_, '_> {
                     self.counts.returned = verifier.returned;
                 }
                 Work::Count(prebuilt) => {
-                    if prebuilt.is_encapsulated && burst.iter().any(is_short) {
-                        self.take_short(&mut burst, &mut answers);
+                    if prebuilt.is_encapsulated && burst.iter().any(may_be_talk) {
+                        self.take_talk(&mut burst, &mut answers);
                     }
                     if prebuilt.is_timed() {
                         let now = cycles();
@@ -342,13 +350,13 @@ impl Run<'_, '_> {
         came
     }
 
-    /// Takes the frames out of a burst that are too short for encapsulated packets: questions of
-    /// the appliance for its neighbours.
+    /// Takes the frames out of a burst that are no encapsulated packets: questions of the appliance
+    /// for its neighbours.
     #[cold]
-    fn take_short(&mut self, burst: &mut Burst, answers: &mut Burst) {
+    fn take_talk(&mut self, burst: &mut Burst, answers: &mut Burst) {
         let mut kept = Burst::new();
         for mut frame in burst.drain(..) {
-            if !is_short(&frame) {
+            if !may_be_talk(&frame) || outer::is_encapsulated(frame.bytes()) {
                 kept.push(frame);
                 continue;
             }
@@ -361,8 +369,14 @@ impl Run<'_, '_> {
     }
 }
 
-fn is_short(frame: &Mbuf) -> bool {
-    frame.bytes().len() < SHORTEST_ENCAPSULATED
+/// Whether a frame has the length of one that asks for a neighbour or reports listeners, so that a look into it is worth
+/// its cost.
+fn may_be_talk(frame: &Mbuf) -> bool {
+    let len = frame.bytes().len();
+    let records = len.wrapping_sub(REPORT);
+    len < SHORTEST_ENCAPSULATED
+        || SOLICITATIONS.contains(&len)
+        || records <= RECORD_CAP * REPORT_RECORD && records.is_multiple_of(REPORT_RECORD)
 }
 
 /// Sends a burst in as many tries as a full queue may need, and frees what is left.

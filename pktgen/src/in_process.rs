@@ -113,14 +113,15 @@ impl InProcess {
         );
         pin(core)?;
         let mtu = config.ports.iter().map(|port| port.mtu).max().unwrap_or(1500);
+        let spare = if ring_len > SHORT_RING { io::LONG_SPARE } else { io::SPARE };
         let eal = Eal::init(&EalConfig {
             management_core: core,
             hugepages: config.memory.hugepages,
-            packet_memory_mib: config.memory.packet_memory + io::memory_mib(mtu),
+            packet_memory_mib: config.memory.packet_memory + io::memory_mib(mtu, spare),
             devices: Vec::new(),
         })?;
         // Before any port is started, as all pools must be.
-        let pool = io::pool(eal, mtu)?;
+        let pool = io::pool(eal, mtu, spare)?;
         let mut devices = Vec::new();
         for place in 0..config.ports.len() {
             let names = [format!("appliance{place}"), format!("pktgen{place}")];

@@ -16,26 +16,29 @@ pub const ROTATION: usize = 8192;
 pub const BUFFER_LEN: usize = 2048;
 const _: () = assert!(ROTATION * BUFFER_LEN >= 16 << 20);
 
-/// Buffers beside the rotation: full rings of a few ports, caches, bursts in flight.
-const SPARE: u32 = 24_575;
+/// Buffers beside the rotation, for full rings, caches and bursts in flight: with queues of a
+/// device's length, and with the long rings of verifying runs in one process.
+pub const SPARE: u32 = 8_191;
+/// See [`SPARE`].
+pub const LONG_SPARE: u32 = 24_575;
 
 const LINK_PATIENCE: Duration = Duration::from_secs(5);
 const LINK_POLL: Duration = Duration::from_millis(20);
 
-/// MiB of packet memory that the generator takes.
-pub fn memory_mib(mtu: u16) -> u32 {
+/// MiB of packet memory that the generator takes, with so many buffers beside the rotation.
+pub fn memory_mib(mtu: u16, spare: u32) -> u32 {
     let buffer = u32::from(mtu).max(2048) + 1024;
-    (ROTATION as u32 + SPARE + 1).saturating_mul(buffer).div_ceil(1 << 20)
+    (ROTATION as u32 + spare + 1).saturating_mul(buffer).div_ceil(1 << 20)
 }
 
 /// The pool of all frames that are sent.
 ///
 /// # Errors
 /// Too little packet memory.
-pub fn pool(eal: &Eal, mtu: u16) -> anyhow::Result<Mempool> {
+pub fn pool(eal: &Eal, mtu: u16, spare: u32) -> anyhow::Result<Mempool> {
     let config = MempoolConfig {
         name: "pktgen".to_owned(),
-        mbuf_count: ROTATION as u32 + SPARE,
+        mbuf_count: ROTATION as u32 + spare,
         mtu,
         numa: None,
     };

@@ -1,12 +1,13 @@
 //! A run from beginning to end: over the devices that the command line names, or with the appliance
 //! in this process.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use lodestone::cli::Client;
 use lodestone::config::Config;
-use lodestone::control::protocol::{Request, params::NoParams};
+use lodestone::control::protocol::{Request, params::NoParams, reply};
 use lodestone::dpdk::{Eal, EalConfig, Mempool, connected_rings, tsc_hz};
 use lodestone::packet::MacAddress;
 use serde::Serialize;
@@ -161,10 +162,10 @@ impl Session {
         let eal = Eal::init(&EalConfig {
             management_core: core,
             hugepages: place.hugepages,
-            packet_memory_mib: io::memory_mib(place.mtu) + 32,
+            packet_memory_mib: io::memory_mib(place.mtu, io::SPARE) + 64,
             devices: place.devices.clone(),
         })?;
-        let pool = io::pool(eal, place.mtu)?;
+        let pool = io::pool(eal, place.mtu, io::SPARE)?;
         let ends = place
             .devices
             .iter()
@@ -273,14 +274,16 @@ impl Session {
         Ok(report)
     }
 
-    /// What the appliance in this process says it dropped.
-    fn drops(&mut self) -> anyhow::Result<Option<serde_json::Value>> {
+    /// What the appliance in this process says it dropped, by reason.
+    fn drops(&mut self) -> anyhow::Result<Option<BTreeMap<String, u64>>> {
         if self.in_process.is_none() {
             return Ok(None);
         }
         let Some(client) = &mut self.client else { return Ok(None) };
         let answer = client.call(&Request::ShowDrops(NoParams {}))?;
-        Ok(Some(serde_json::from_str(&answer)?))
+        let drops: reply::DropsReply = serde_json::from_str(&answer)?;
+        let counted = drops.reasons.into_iter().filter(|reason| reason.total > 0);
+        Ok(Some(counted.map(|reason| (reason.reason, reason.total)).collect()))
     }
 
     fn frames(&self, profile: &Profile, is_timed: bool) -> anyhow::Result<Prebuilt> {
@@ -427,10 +430,10 @@ pub fn own_rate(place: &Place, profile: &Profile) -> anyhow::Result<OwnRate> {
     let eal = Eal::init(&EalConfig {
         management_core: core,
         hugepages: place.hugepages,
-        packet_memory_mib: io::memory_mib(place.mtu) + 32,
+        packet_memory_mib: io::memory_mib(place.mtu, io::SPARE) + 64,
         devices: Vec::new(),
     })?;
-    let pool = io::pool(eal, place.mtu)?;
+    let pool = io::pool(eal, place.mtu, io::SPARE)?;
     measure_self(eal, &pool, &mut Rotation::new(pool)?, &mut frames)
 }
 

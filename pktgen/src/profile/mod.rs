@@ -340,6 +340,18 @@ size = "imix"
     }
 
     #[test]
+    fn the_profiles_that_come_with_the_program_are_good() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles");
+        let mut count = 0;
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let profile = Profile::load(&entry.unwrap().path());
+            assert!(profile.is_ok(), "{profile:?}");
+            count += 1;
+        }
+        assert!(count > 4, "{count}");
+    }
+
+    #[test]
     fn room_is_checked() {
         let text = GOOD.replace("100.0/24", "100.1/32").replace("flows = 100", "flows = 70_000");
         let error = Profile::parse(&text, Path::new(".")).unwrap_err().to_string();

@@ -7,7 +7,6 @@ pub mod table;
 use std::fmt;
 
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 
 use crate::change::ChangeReport;
@@ -51,7 +50,7 @@ pub struct RunReport {
     pub verification: Option<Verification>,
     /// What the appliance says it dropped, by reason.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub appliance_drops: Option<Value>,
+    pub appliance_drops: Option<BTreeMap<String, u64>>,
 }
 
 /// What a verifying run found.
@@ -155,6 +154,12 @@ impl fmt::Display for RunReport {
             self.loss() * 100.0,
             self.other
         )?;
+        if let Some(drops) = &self.appliance_drops
+            && !drops.is_empty()
+        {
+            let drops: Vec<_> = drops.iter().map(|(why, count)| format!("{why} {count}")).collect();
+            writeln!(f, "dropped   {}", drops.join(", "))?;
+        }
         let Some(verification) = &self.verification else {
             write!(
                 f,
