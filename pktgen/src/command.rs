@@ -20,6 +20,7 @@ use crate::session::Place;
 /// or missing.
 #[derive(Debug, Parser)]
 #[command(version)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[command(group(ArgGroup::new("what").required(true).args(["profile", "destination", "self_test"]).multiple(true)))]
 pub struct Arguments {
     /// What to send, and what to do with what comes back.

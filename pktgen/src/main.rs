@@ -93,18 +93,15 @@ fn run(arguments: &Arguments) -> anyhow::Result<(String, bool)> {
         Task::Run(path) => {
             let profile = Profile::load(&path)?;
             let mut session = Session::start(&arguments.place(), &profile)?;
-            let said = match &profile.search {
-                Some(search) => {
-                    let report = session.search(&profile, search)?;
-                    write_files(arguments, &report)?;
-                    let text = if arguments.json { to_json(&report)? } else { in_words(&report) };
-                    (text, true)
-                }
-                None => {
-                    let report = session.run(&profile)?;
-                    let text = if arguments.json { to_json(&report)? } else { report.to_string() };
-                    (text, report.is_good())
-                }
+            let said = if let Some(search) = &profile.search {
+                let report = session.search(&profile, search)?;
+                write_files(arguments, &report)?;
+                let text = if arguments.json { to_json(&report)? } else { in_words(&report) };
+                (text, true)
+            } else {
+                let report = session.run(&profile)?;
+                let text = if arguments.json { to_json(&report)? } else { report.to_string() };
+                (text, report.is_good())
             };
             session.stop()?;
             Ok(said)
@@ -145,7 +142,7 @@ fn in_words(report: &SearchReport) -> String {
         for load in &found.latency {
             lines.push(format!(
                 "  at {:.0} %, {:.0} packets/s: p50 {} p99 {} p99.9 {} max {}",
-                load.load * 100.0,
+                load.part * 100.0,
                 load.rate,
                 report::Nanoseconds(load.latency.p50_ns),
                 report::Nanoseconds(load.latency.p99_ns),

@@ -46,11 +46,9 @@ impl Prebuilt {
         let filling = Filling::new();
         let count = profile.flow_count().max(LEAST_COUNT);
         let mut prebuilt = Self::empty(is_encapsulated);
-        let mut sequence = 0;
-        for _ in 0..count {
+        for sequence in (1..=u32::MAX).take(usize::try_from(count).unwrap_or(usize::MAX)) {
             let planned = generator.plan();
             let set = &generator.sets()[planned.set];
-            sequence += 1;
             let content = Content {
                 source: planned.source,
                 flags: planned.flags,

@@ -29,13 +29,12 @@ pub fn highest_rate(
 ) -> anyhow::Result<f64> {
     let mut attempt = |rate: f64| -> anyhow::Result<bool> {
         let known = trials.iter().find(|trial| (trial.rate - rate).abs() < rate * 1e-9).copied();
-        let loss = match known {
-            Some(known) => known.loss,
-            None => {
-                let loss = trial(rate)?;
-                trials.push(Trial { rate, loss });
-                loss
-            }
+        let loss = if let Some(known) = known {
+            known.loss
+        } else {
+            let loss = trial(rate)?;
+            trials.push(Trial { rate, loss });
+            loss
         };
         Ok(loss <= tolerance)
     };
@@ -69,7 +68,7 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Load {
     /// The part of the no-drop rate.
-    pub load: f64,
+    pub part: f64,
     /// Packets a second that were sent.
     pub rate: f64,
     /// The latencies.
@@ -104,7 +103,7 @@ impl SearchReport {
             found.latency.iter().map(|load| {
                 let Summary { p50_ns, p99_ns, p999_ns, max_ns, .. } = load.latency;
                 let times = [p50_ns, p99_ns, p999_ns, max_ns].map(|ns| ns as f64);
-                [vec![found.flows as f64, load.load, load.rate], times.to_vec()].concat()
+                [vec![found.flows as f64, load.part, load.rate], times.to_vec()].concat()
             })
         });
         Table { columns, rows: rows.collect() }
@@ -135,7 +134,7 @@ impl SearchReport {
         let loads = self.found.last().map_or(&[][..], |found| &found.latency[..]);
         let line = |name: &str, of: fn(&Summary) -> u64| Line {
             name: name.to_owned(),
-            points: loads.iter().map(|load| (load.load, of(&load.latency) as f64 / 1e3)).collect(),
+            points: loads.iter().map(|load| (load.part, of(&load.latency) as f64 / 1e3)).collect(),
         };
         Plot {
             title: "Latency by load".into(),
@@ -194,7 +193,7 @@ mod tests {
             no_drop: 2e6,
             partial_drop: 3e6,
             trials: Vec::new(),
-            latency: vec![Load { load: 0.5, rate: 1e6, latency }],
+            latency: vec![Load { part: 0.5, rate: 1e6, latency }],
         };
         let report = SearchReport {
             generator_packets_per_second: 9e6,

@@ -2,7 +2,7 @@
 //! in this process.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use lodestone::cli::Client;
@@ -90,7 +90,7 @@ impl Session {
         }
     }
 
-    fn start_in_process(place: &Place, path: &PathBuf, profile: &Profile) -> anyhow::Result<Self> {
+    fn start_in_process(place: &Place, path: &Path, profile: &Profile) -> anyhow::Result<Self> {
         let folder = in_process::folder()?;
         let config = in_process::adapted(path, &folder, place.hugepages)?;
         check(&config, profile)?;
@@ -380,7 +380,7 @@ impl Session {
                 timed.keep_time(self.hz);
                 let counts = self.count(profile, &mut timed, at(load * no_drop))?;
                 let rate = counts.sent as f64 * self.hz as f64 / counts.cycles.max(1) as f64;
-                latency.push(Load { load, rate, latency: timed.latency() });
+                latency.push(Load { part: load, rate, latency: timed.latency() });
             }
         }
         let flows = profile.flow_count();

@@ -66,7 +66,7 @@ pub fn checked(written: written::Profile, folder: &Path) -> Outcome<Profile> {
         duration,
         seed,
         window: written.window,
-        rate: written.rate.map(checked_rate).transpose()?,
+        rate: written.rate.as_ref().map(checked_rate).transpose()?,
         traffic,
         replay: written.replay.map(|replay| checked_replay(replay, mode, folder)).transpose()?,
         changes,
@@ -97,7 +97,7 @@ fn rate(key: &str, rate: f64) -> Outcome<f64> {
     Err(format!("`{key}` is above 0 and at most 1e9, and {rate} is impossible"))
 }
 
-fn checked_rate(written: written::Rate) -> Outcome<Rate> {
+fn checked_rate(written: &written::Rate) -> Outcome<Rate> {
     let packets_per_second = rate("packets_per_second", written.packets_per_second)?;
     let shape = match (written.shape.unwrap_or(written::Shape::Constant), written.burst) {
         (written::Shape::Bursts, burst) => {

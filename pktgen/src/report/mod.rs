@@ -231,8 +231,8 @@ impl fmt::Display for Nanoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0 as f64;
         match self.0 {
-            ..1_000 => write!(f, "{ns:.0} ns"),
-            ..1_000_000 => write!(f, "{:.1} us", ns / 1e3),
+            0..1_000 => write!(f, "{ns:.0} ns"),
+            1_000..1_000_000 => write!(f, "{:.1} us", ns / 1e3),
             _ => write!(f, "{:.1} ms", ns / 1e6),
         }
     }

@@ -131,7 +131,7 @@ impl Accounts {
         };
         let opens = arrival.is_tcp && wire::opens(arrival.flags);
         let choice = if opens || flow.backend == NOBODY {
-            self.check_new(expectation, arrival, &mut flow)
+            check_new(expectation, arrival, &mut flow)
         } else {
             self.check_known(expectation, arrival, &mut flow)
         };
@@ -140,18 +140,6 @@ impl Accounts {
         self.count_live(before, &mut flow);
         self.flows[arrival.stamp.flow as usize] = flow;
         (order, choice)
-    }
-
-    /// A new connection goes where a table sends it.
-    fn check_new(
-        &self,
-        expectation: &Expectation,
-        arrival: &Arrival<'_>,
-        flow: &mut Flow,
-    ) -> Option<Violation> {
-        let chosen = chosen(expectation, arrival);
-        flow.backend = chosen.unwrap_or_else(|| newest(arrival));
-        chosen.is_none().then_some(Violation::WrongBackend)
     }
 
     /// A connection stays where it is as long as its backend keeps it.
@@ -217,6 +205,17 @@ impl Accounts {
         }
         self.live[place] += 1;
     }
+}
+
+/// A new connection goes where a table sends it.
+fn check_new(
+    expectation: &Expectation,
+    arrival: &Arrival<'_>,
+    flow: &mut Flow,
+) -> Option<Violation> {
+    let chosen = chosen(expectation, arrival);
+    flow.backend = chosen.unwrap_or_else(|| newest(arrival));
+    chosen.is_none().then_some(Violation::WrongBackend)
 }
 
 /// The life of the backend that a table in force gives the flow, if that is where it went.
