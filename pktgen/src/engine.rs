@@ -273,12 +273,8 @@ impl Run<'_, '_> {
         };
         set.template.write(frame, planned.ip_len, &content, verifier.filling(), self.bounds.seed);
         if set.kind == Kind::UdpFragments {
-            // The first of the two says enough: neither may come back.
-            let [first, _] = fragments(mbuf.bytes(), set.template.link_len(), 8);
-            mbuf.truncate(0);
-            if let Some(room) = mbuf.append(first.len()) {
-                room.copy_from_slice(&first);
-            }
+            self.prepare_fragments(mbuf, set.template.link_len());
+            return;
         }
         self.counts.bytes += mbuf.bytes().len() as u64;
         if set.is_forwarded {
@@ -289,6 +285,24 @@ impl Run<'_, '_> {
             burst.push(mbuf);
             self.send_unreturned(&mut burst);
         }
+    }
+
+    /// Sends a datagram in two parts; neither may come back.
+    #[cold]
+    fn prepare_fragments(&mut self, whole: Mbuf, link_len: usize) {
+        let mut burst = Burst::new();
+        self.wire.rotation.take(&mut burst, 1);
+        burst.push(whole);
+        let Some(parts) = burst.last().map(|whole| fragments(whole.bytes(), link_len)) else {
+            return;
+        };
+        for (mbuf, part) in burst.iter_mut().zip(&parts) {
+            self.counts.bytes += part.len() as u64;
+            if !mbuf.fill(part) {
+                self.counts.not_sent += 1;
+            }
+        }
+        self.send_unreturned(&mut burst);
     }
 
     fn send_unreturned(&mut self, burst: &mut Burst) {

@@ -183,10 +183,11 @@ pub fn put_checksums(packet: &mut [u8], ip: usize, is_tcp: bool) {
     packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Cuts a frame with an IPv4 packet in two: the first fragment has `first` bytes of payload, a
-/// multiple of 8.
-pub fn fragments(frame: &[u8], link_len: usize, first: usize) -> [Vec<u8>; 2] {
+/// Cuts a frame with an IPv4 packet in two, as near the middle as fragments can begin (RFC 791 §3.2:
+/// at multiples of 8).
+pub fn fragments(frame: &[u8], link_len: usize) -> [Vec<u8>; 2] {
     let total = usize::from(wire::u16_at(frame, link_len + 2));
+    let first = ((total - wire::IPV4) / 16 * 8).max(8);
     let head = link_len + wire::IPV4;
     let part = |from: usize, to: usize, more: bool| {
         let mut part = frame[..head].to_vec();
@@ -269,11 +270,11 @@ mod tests {
     #[test]
     fn two_fragments_carry_all_of_the_datagram() {
         let (_, frame) = written("udp-fragments", "203.0.113.1", 100);
-        let [first, second] = fragments(&frame, 14, 32);
-        assert_eq!(first[14..18], [0x45, 0, 0, 52]);
+        let [first, second] = fragments(&frame, 14);
+        assert_eq!(first[14..18], [0x45, 0, 0, 60]);
         assert_eq!(first[20..22], [0x20, 0]);
-        assert_eq!(second[20..22], [0, 4]);
-        let whole = [&first[34..66], &second[34..34 + 48]].concat();
+        assert_eq!(second[20..22], [0, 5]);
+        let whole = [&first[34..74], &second[34..34 + 40]].concat();
         assert_eq!(whole, frame[34..114]);
         assert!(matches!(parse::parse(&first), Err(parse::ParseError::Fragment)));
     }

@@ -14,6 +14,8 @@ use lodestone::control::Stopper;
 use lodestone::control::protocol::{Request, params::NoParams, reply};
 use lodestone::daemon::{Appliance, Sockets};
 use lodestone::dpdk::{Eal, EalConfig, Mempool, connected_rings};
+use lodestone::forward::DropReason;
+use lodestone::stats::{Imbalance, StatsView};
 use tempfile::TempDir;
 
 use crate::engine::Wire;
@@ -29,6 +31,8 @@ pub const SHORT_RING: u32 = 1024;
 /// How long the appliance may take to know its neighbours.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
+/// How often it is looked whether its counters add up.
+const LAW_LOOKS: u32 = 40;
 /// After its neighbours are known: tables with them come at most ten times a second.
 const SETTLE: Duration = Duration::from_millis(250);
 
@@ -40,6 +44,7 @@ pub struct InProcess {
     pub pool: Mempool,
     /// By the place of the appliance's port.
     pub ends: Vec<End>,
+    stats: Vec<StatsView<DropReason>>,
     stopper: Stopper,
     management: JoinHandle<Result<(), String>>,
     /// The admin socket is in it.
@@ -130,7 +135,7 @@ impl InProcess {
         }
         let sockets = Sockets::bind(config)?;
         let appliance = Appliance::start(eal, path, config.clone(), sockets, Arc::default())?;
-        let stopper = appliance.stopper();
+        let (stats, stopper) = (appliance.stats(), appliance.stopper());
         let management = std::thread::Builder::new()
             .name("management".into())
             .spawn(move || appliance.run().map_err(|error| error.to_string()))?;
@@ -138,7 +143,24 @@ impl InProcess {
             .iter()
             .map(|device| End::start(eal, &pool, device, mtu))
             .collect::<anyhow::Result<_>>()?;
-        Ok(Self { eal, pool, ends, stopper, management, folder })
+        Ok(Self { eal, pool, ends, stats, stopper, management, folder })
+    }
+
+    /// Whether each frame that the worker got, or made itself, was sent or counted as dropped or
+    /// punted. It is asked when nothing is on its way; a frame of management may be, so that it is
+    /// looked at more than once.
+    ///
+    /// # Errors
+    /// By how many frames the counters are apart.
+    pub fn conservation(&self) -> Result<(), Imbalance> {
+        let law = || self.stats.iter().try_for_each(|worker| worker.snapshot().conservation());
+        for _ in 0..LAW_LOOKS {
+            if law().is_ok() {
+                return Ok(());
+            }
+            pause(POLL);
+        }
+        law()
     }
 
     /// A connection to its management.

@@ -58,9 +58,7 @@ impl Prebuilt {
             let mut frame = vec![0; set.template.frame_len(planned.ip_len)];
             set.template.write(&mut frame, planned.ip_len, &content, &filling, profile.seed);
             let is_added = if set.kind == Kind::UdpFragments {
-                let len = planned.ip_len - 20;
-                let first = (len / 16 * 8).max(8);
-                let parts = fragments(&frame, set.template.link_len(), first);
+                let parts = fragments(&frame, set.template.link_len());
                 parts.iter().all(|part| prebuilt.add(part))
             } else {
                 prebuilt.add(&frame)

@@ -19,9 +19,10 @@ use crate::config::{self, Config};
 use crate::control::admin::Server;
 use crate::control::{LogLeftOut, Management, ManagementParts, Stopper, metrics};
 use crate::dpdk::{Eal, EalConfig};
-use crate::forward::Tables;
+use crate::forward::{DropReason, Tables};
 use crate::id::WorkerId;
 use crate::snapshot;
+use crate::stats::StatsView;
 
 /// Runs the appliance until it is told to stop (SIGTERM, SIGINT). `log_left_out` is of
 /// [`log::init`].
@@ -74,6 +75,7 @@ impl Sockets {
 /// An appliance whose workers poll. The daemon is one; a generator that measures the appliance in
 /// its own process starts another over devices that it made.
 pub struct Appliance {
+    stats: Vec<StatsView<DropReason>>,
     management: Management,
     watchdog: Watchdog,
     workers: workers::Handles,
@@ -96,6 +98,7 @@ impl Appliance {
         let tables = Tables::empty(config.appliance.flow_hash_key);
         let (publisher, readers) = snapshot::shared(tables, config.cpu.workers.len());
         let workers = workers::spawn(eal, &config, queues, readers)?;
+        let stats = workers.remotes.iter().map(|worker| worker.stats.clone()).collect();
         let watched: Vec<_> = workers.remotes.iter().map(Watched::from).collect();
         let management = Management::new(ManagementParts {
             config_path: config_path.to_owned(),
@@ -109,13 +112,19 @@ impl Appliance {
         })?;
         let watchdog = Watchdog::start(management.pulse(), &watched)?;
         tracing::info!(version = crate::version::VERSION, "forwarding");
-        Ok(Self { management, watchdog, workers: workers.handles })
+        Ok(Self { stats, management, watchdog, workers: workers.handles })
     }
 
     /// What ends [`Self::run`] from another thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.management.stopper()
+    }
+
+    /// What each worker counts, to be read from any thread.
+    #[must_use]
+    pub fn stats(&self) -> Vec<StatsView<DropReason>> {
+        self.stats.clone()
     }
 
     /// Manages until it is told to stop, then stops the workers.

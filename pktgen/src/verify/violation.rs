@@ -44,11 +44,14 @@ pub enum Violation {
     Repeated,
     /// It did not come back.
     Missing,
+    /// The appliance's counters do not add up: frames that it lost without a count, or counted
+    /// twice.
+    Uncounted,
 }
 
 impl Violation {
     /// All of them, in order.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::OuterLink,
         Self::OuterHeader,
         Self::OuterChecksum,
@@ -68,6 +71,7 @@ impl Violation {
         Self::Reordered,
         Self::Repeated,
         Self::Missing,
+        Self::Uncounted,
     ];
 
     /// Its name in reports.
@@ -92,6 +96,7 @@ impl Violation {
             Self::Reordered => "reordered",
             Self::Repeated => "repeated",
             Self::Missing => "missing",
+            Self::Uncounted => "uncounted",
         }
     }
 
@@ -179,9 +184,9 @@ mod tests {
             violations.add(kind, 2, || kind.name().to_owned());
             violations.add(kind, 0, || unreachable!("nothing happened"));
         }
-        assert_eq!(violations.total(), 38);
+        assert_eq!(violations.total(), 40);
         assert_eq!(violations.consistency(), 8);
-        assert_eq!(violations.by_kind().count(), 19);
-        assert_eq!(violations.examples().len(), 19);
+        assert_eq!(violations.by_kind().count(), 20);
+        assert_eq!(violations.examples().len(), 20);
     }
 }

@@ -1,6 +1,9 @@
 //! A run from beginning to end: over the devices that the command line names, or with the appliance
 //! in this process.
 
+mod own_rate;
+mod search;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -8,9 +11,10 @@ use anyhow::{Context, bail, ensure};
 use lodestone::cli::Client;
 use lodestone::config::Config;
 use lodestone::control::protocol::{Request, params::NoParams, reply};
-use lodestone::dpdk::{Eal, EalConfig, Mempool, connected_rings, tsc_hz};
+use lodestone::dpdk::{Eal, EalConfig, Mempool, tsc_hz};
 use lodestone::packet::MacAddress;
-use serde::Serialize;
+
+pub use own_rate::own_rate;
 
 use crate::change::Timeline;
 use crate::engine::{self, Bounds, Counts, Wire, Work};
@@ -20,14 +24,14 @@ use crate::frame::LinkAddresses;
 use crate::in_process::{self, InProcess};
 use crate::io::{self, End, Rotation};
 use crate::neighbour::{CLIENT_MAC, Hosts};
-use crate::pace::{Pace, Rate, Shape};
+use crate::pace::{Pace, Rate};
 use crate::prebuilt::Prebuilt;
-use crate::profile::{Mode, Profile, Search};
+use crate::profile::{Mode, Profile};
 use crate::replay;
 use crate::report::live::Live;
 use crate::report::{RunReport, Verification};
-use crate::search::{Found, Load, SearchReport, highest_rate};
 use crate::traffic::Generator;
+use crate::verify::violation::Violation;
 use crate::verify::{AppliancePorts, Verifier};
 
 /// Packets on their way at most while all are checked, unless the profile says otherwise: half of
@@ -35,8 +39,6 @@ use crate::verify::{AppliancePorts, Verifier};
 const WINDOW: u32 = in_process::LONG_RING / 2;
 /// The same over devices, whose queues are shorter.
 const DEVICE_WINDOW: u32 = 512;
-/// For how long the generator measures itself before it counts.
-const SELF_TEST_SECONDS: f64 = 0.3;
 
 /// Where a run happens.
 #[derive(Clone, Debug)]
@@ -263,6 +265,10 @@ impl Session {
         live.end();
         let counts = outcome?;
         verifier.finish(counts.forwarded, generator.sets());
+        if let Some(Err(imbalance)) = self.in_process.as_ref().map(InProcess::conservation) {
+            let apart = imbalance.came.abs_diff(imbalance.went);
+            verifier.violations.add(Violation::Uncounted, apart, || imbalance.to_string());
+        }
         let mut verification = Verification::new(&verifier);
         if let Some(timeline) = timeline {
             verification.change_left_out = timeline.waits_for();
@@ -320,71 +326,8 @@ impl Session {
     /// The rate of sending and counting, without anything at the other end: packets a second.
     fn own_rate(&mut self, profile: &Profile) -> anyhow::Result<f64> {
         let mut frames = self.frames(profile, false)?;
-        let own = measure_self(self.eal, &self.pool, &mut self.rotation, &mut frames)?;
+        let own = own_rate::measure(self.eal, &self.pool, &mut self.rotation, &mut frames)?;
         Ok(own.generator_packets_per_second)
-    }
-
-    /// The searches of a profile.
-    ///
-    /// # Errors
-    /// As [`Self::run`].
-    pub fn search(&mut self, profile: &Profile, search: &Search) -> anyhow::Result<SearchReport> {
-        let generator_packets_per_second = self.own_rate(profile)?;
-        let sweep: Vec<Option<u32>> = if search.flows.is_empty() {
-            vec![None]
-        } else {
-            search.flows.iter().copied().map(Some).collect()
-        };
-        let mut found = Vec::new();
-        for flows in sweep {
-            let mut profile = profile.clone();
-            profile.packets = None;
-            profile.duration = Some(search.trial);
-            if let Some(flows) = flows {
-                profile.set_flows(flows);
-            }
-            found.push(self.search_one(&profile, search)?);
-        }
-        Ok(SearchReport { generator_packets_per_second, partial_drop: search.partial_drop, found })
-    }
-
-    fn search_one(&mut self, profile: &Profile, search: &Search) -> anyhow::Result<Found> {
-        let shape = profile.rate.map_or(Shape::Constant, |rate| rate.shape);
-        let at = |packets_per_second| Some(Rate { packets_per_second, shape });
-        let mut frames = self.frames(profile, false)?;
-        // How fast it goes at all bounds the search.
-        let flood = self.count(profile, &mut frames, None)?;
-        let seconds = flood.cycles as f64 / self.hz as f64;
-        let highest = search.highest.min(flood.sent as f64 / seconds * 1.1);
-        let mut trials = Vec::new();
-        let mut trial = |rate: f64| -> anyhow::Result<f64> {
-            let counts = self.count(profile, &mut frames, at(rate))?;
-            // What was due and not sent is lost as well.
-            let offered = rate * search.trial;
-            let returned = counts.returned as f64;
-            let lost = counts.forwarded.saturating_sub(counts.returned) as f64;
-            // The first packet is due at once: a whole one is rounding.
-            Ok(if lost > 0.0 || returned + 1.0 < offered * 0.999 {
-                (1.0 - returned / offered).max(1e-9)
-            } else {
-                0.0
-            })
-        };
-        let (precision, partial) = (search.precision, search.partial_drop);
-        let no_drop = highest_rate(highest, precision, 0.0, &mut trials, &mut trial)?;
-        let partial_drop = highest_rate(highest, precision, partial, &mut trials, &mut trial)?;
-        let mut latency = Vec::new();
-        if !search.loads.is_empty() && no_drop > 0.0 {
-            let mut timed = self.frames(profile, true)?;
-            for &load in &search.loads {
-                timed.keep_time(self.hz);
-                let counts = self.count(profile, &mut timed, at(load * no_drop))?;
-                let rate = counts.sent as f64 * self.hz as f64 / counts.cycles.max(1) as f64;
-                latency.push(Load { part: load, rate, latency: timed.latency() });
-            }
-        }
-        let flows = profile.flow_count();
-        Ok(Found { flows, no_drop, partial_drop, trials, latency })
     }
 
     /// Stops what was started.
@@ -402,74 +345,6 @@ impl Session {
         }
         Ok(())
     }
-}
-
-/// How fast the generator itself is.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct OwnRate {
-    /// Packets a second, sent and counted.
-    pub generator_packets_per_second: f64,
-    /// Cycles of the time stamp counter a packet.
-    pub cycles_per_packet: f64,
-    /// The counter's cycles a second.
-    pub tsc_hz: u64,
-}
-
-/// Measures the generator with the frames of a profile and no device but rings of its own.
-///
-/// # Errors
-/// DPDK does not start.
-pub fn own_rate(place: &Place, profile: &Profile) -> anyhow::Result<OwnRate> {
-    let addresses = unknown_link();
-    let mut frames = match &profile.replay {
-        Some(replay) => replay::read(replay, &addresses, false)?.0,
-        None => Prebuilt::new(profile, &mut Generator::new(profile, &addresses), false),
-    };
-    let core = place.core.unwrap_or(0);
-    in_process::pin(core)?;
-    let eal = Eal::init(&EalConfig {
-        management_core: core,
-        hugepages: place.hugepages,
-        packet_memory_mib: io::memory_mib(place.mtu, io::SPARE) + 64,
-        devices: Vec::new(),
-    })?;
-    let pool = io::pool(eal, place.mtu, io::SPARE)?;
-    measure_self(eal, &pool, &mut Rotation::new(pool)?, &mut frames)
-}
-
-fn measure_self(
-    eal: &'static Eal,
-    pool: &Mempool,
-    rotation: &mut Rotation,
-    frames: &mut Prebuilt,
-) -> anyhow::Result<OwnRate> {
-    let hz = tsc_hz(eal);
-    let names = connected_rings(eal, ["pktgen_self0", "pktgen_self1"], in_process::SHORT_RING)?;
-    let mut ends = names
-        .iter()
-        .map(|name| End::start(eal, pool, name, pool.mtu()))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    frames.is_encapsulated = false;
-    let hosts = &mut Hosts::default();
-    let mut wire = Wire { ends: &mut ends, sender: 0, rotation, hosts };
-    let bounds = Bounds {
-        packets: None,
-        cycles: Some((SELF_TEST_SECONDS * hz as f64) as u64),
-        window: None,
-        hz,
-        seed: 0,
-    };
-    let mut pace = Pace::new(None, hz, 0);
-    let counts = engine::run(&mut wire, Work::Count(frames), &mut pace, bounds, |_, _, _| {})?;
-    for end in ends {
-        end.stop(eal)?;
-    }
-    let packets = counts.returned.max(1) as f64;
-    Ok(OwnRate {
-        generator_packets_per_second: packets * hz as f64 / counts.cycles.max(1) as f64,
-        cycles_per_packet: counts.cycles as f64 / packets,
-        tsc_hz: hz,
-    })
 }
 
 fn unknown_link() -> LinkAddresses {
