@@ -33,7 +33,7 @@ class Appliance:
 
     def write(self, **settings):
         """Writes the configuration; `settings` as for `configuration.toml`."""
-        text = configuration.toml(self.lab.variant, self.socket, **settings)
+        text = configuration.toml(self.lab, self.socket, **{**self.lab.ports.settings, **settings})
         with open(self.config + ".new", "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(self.config + ".new", self.config)

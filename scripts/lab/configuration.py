@@ -15,21 +15,16 @@ def cores():
     return allowed[0], [allowed[-1]]
 
 
-def device(index, interface, queues=1):
-    """A port on a kernel interface of the appliance's namespace; frames of 2 KiB hold the MTU."""
-    return (f"net_af_packet{index},iface={interface},qpairs={queues},"
-            "blocksz=65536,framesz=2048,framecnt=1024,qdisc_bypass=0")
-
-
 def milliseconds(seconds):
     """A duration as the configuration writes it."""
     return f'"{round(seconds * 1000)}ms"'
 
 
-def toml(variant, socket, *, family="same", backends=plan.BACKENDS, ports="[80]", weights=None,
+def toml(lab, socket, *, family="same", backends=plan.BACKENDS, ports="[80]", weights=None,
          management=None, workers=None, hugepages=False, queues=1,
-         table_size=None):
-    """The whole configuration.
+         table_size=None, port_keys=(), packet_memory=128, interval=INTERVAL, timeout=TIMEOUT,
+         idle_timeout=None):
+    """The whole configuration of a lab's appliance.
 
     `family` is the family of the backends' addresses: "same" as the VIP's, "other", 4 or 6.
     `ports` is written as it is and holds for TCP and, if it is `"any"`, for UDP too.
@@ -37,6 +32,7 @@ def toml(variant, socket, *, family="same", backends=plan.BACKENDS, ports="[80]"
     default_management, default_workers = cores()
     management = default_management if management is None else management
     workers = default_workers if workers is None else workers
+    variant, wired = lab.variant, lab.ports
     two_arm = variant == plan.TWO_ARM
     lines = [
         "[appliance]",
@@ -50,7 +46,7 @@ def toml(variant, socket, *, family="same", backends=plan.BACKENDS, ports="[80]"
         "",
         "[memory]",
         f"hugepages = {str(hugepages).lower()}",
-        "packet_memory = 128",
+        f"packet_memory = {packet_memory}",
         "",
         "[conntrack]",
         "ipv4_flows = 65536",
@@ -61,18 +57,19 @@ def toml(variant, socket, *, family="same", backends=plan.BACKENDS, ports="[80]"
         "",
         "[[port]]",
         'name = "service"',
-        f'device = "{device(0, "lb0", queues)}"',
+        f'device = "{wired.device(0, "lb0", queues)}"',
         f'addresses = ["{plan.APPLIANCE4}/24", "{plan.APPLIANCE6}/64"]',
-        "mtu = 1600",
+        f"mtu = {wired.carrier_mtu}",
+        *port_keys,
         "",
     ]
     if two_arm:
         lines += [
             "[[port]]",
             'name = "backends"',
-            f'device = "{device(1, "lb1", queues)}"',
+            f'device = "{wired.device(1, "lb1", queues)}"',
             'addresses = ["10.79.0.2/24", "fd79::2/64"]',
-            "mtu = 1600",
+            f"mtu = {wired.carrier_mtu}",
             "",
         ]
     lines += [
@@ -82,8 +79,8 @@ def toml(variant, socket, *, family="same", backends=plan.BACKENDS, ports="[80]"
         'path = "direct"',
         'http_path = "/health"',
         f"port = {plan.HTTP_PORT}",
-        f"interval = {milliseconds(INTERVAL)}",
-        f"timeout = {milliseconds(TIMEOUT)}",
+        f"interval = {milliseconds(interval)}",
+        f"timeout = {milliseconds(timeout)}",
         f"rise = {RISE}",
         f"fall = {FALL}",
         "",
@@ -103,7 +100,8 @@ def toml(variant, socket, *, family="same", backends=plan.BACKENDS, ports="[80]"
             ]
     for vip, address in ((4, plan.VIP4), (6, plan.VIP6)):
         lines += ["[[service]]", f'name = "web{vip}"', 'steering = "failover"',
-                  f'pools = ["web{vip}"]', ""]
+                  f'pools = ["web{vip}"]']
+        lines += [f"idle_timeout = {milliseconds(idle_timeout)}", ""] if idle_timeout else [""]
         for protocol in ("tcp", "udp") if ports == '"any"' else ("tcp",):
             lines += [
                 "[[service.vip]]",

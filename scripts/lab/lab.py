@@ -24,6 +24,7 @@ import time
 import configuration
 import network
 import plan
+import wiring
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # What the lab's processes get of our environment: no proxy settings, no locale.
@@ -86,8 +87,9 @@ def wait_until(condition, seconds, what, pause=0.02):
 class Lab:
     """One lab. Everything it made is in its state file, so another process can remove it."""
 
-    def __init__(self, variant=plan.ONE_ARM):
+    def __init__(self, variant=plan.ONE_ARM, ports=None):
         self.variant = variant
+        self.ports = ports or wiring.PacketSockets()
         self.prefix = f"lode{secrets.token_hex(3)}"
         self.directory = tempfile.mkdtemp(prefix="lodestone-lab-")
         self.state = os.path.join(self.directory, "state.json")
@@ -109,6 +111,7 @@ class Lab:
         lab.directory, lab.state = told["directory"], os.path.abspath(state)
         lab.processes = told["processes"]
         lab.children = {}
+        lab.ports = wiring.PacketSockets()
         lab.namespaces = {role: network.Namespace(name) for role, name in told["namespaces"].items()}
         return lab
 
@@ -142,10 +145,10 @@ class Lab:
         # The switch is wire: its kernel must not speak.
         switch.sysctl(("net.ipv6.conf.all.disable_ipv6", 1),
                       ("net.ipv6.conf.default.disable_ipv6", 1))
-        network.bridge(switch, "service")
-        network.bridge(switch, "management")
+        network.bridge(switch, "service", self.ports.carrier_mtu)
+        network.bridge(switch, "management", self.ports.carrier_mtu)
         if self.variant == plan.TWO_ARM:
-            network.bridge(switch, "backends")
+            network.bridge(switch, "backends", self.ports.carrier_mtu)
         self.build_client()
         self.build_appliance()
         if self.variant == plan.TWO_ARM:
@@ -156,54 +159,60 @@ class Lab:
     def build_client(self):
         """The client: on the service network, like a router's last hop."""
         client = self.namespaces["client"]
-        network.plug(client, "eth0", self.namespaces["switch"], "service", mtu=1500)
+        self.plug(client, "eth0", "service", self.ports.mtu)
         client.add_address("eth0", f"{plan.CLIENT4}/24")
         client.add_address("eth0", f"{plan.CLIENT6}/64")
 
     def build_appliance(self):
         """The appliance's ports, which its kernel leaves alone, and its management interface."""
-        lb, switch = self.namespaces["lb"], self.namespaces["switch"]
+        lb = self.namespaces["lb"]
         # Or the kernel's router solicitations and multicast reports leave through the port.
         lb.sysctl(("net.ipv6.conf.all.disable_ipv6", 1),
                   ("net.ipv6.conf.default.disable_ipv6", 1),
                   # Nor may it answer ARP for an address of another interface.
                   ("net.ipv4.conf.all.arp_ignore", 1))
-        network.plug(lb, "lb0", switch, "service")
+        self.ports.plug(self, 0, "lb0", "service")
         if self.variant == plan.TWO_ARM:
-            network.plug(lb, "lb1", switch, "backends")
-        network.plug(lb, "mgmt0", switch, "management", mtu=1500)
+            self.ports.plug(self, 1, "lb1", "backends")
+        self.plug(lb, "mgmt0", "management", 1500)
         lb.add_address("mgmt0", f"{plan.APPLIANCE_MANAGEMENT}/24")
 
     def build_router(self):
         """The way back of the two-arm lab: a plain kernel that routes backends' answers."""
-        router, switch = self.namespaces["router"], self.namespaces["switch"]
+        router = self.namespaces["router"]
         router.sysctl(("net.ipv4.ip_forward", 1), ("net.ipv6.conf.all.forwarding", 1))
         for interface, bridge_name, net in (("eth0", "service", 77), ("eth1", "backends", 79)):
-            network.plug(router, interface, switch, bridge_name)
-            router.add_address(interface, f"{plan.router_address(net, 4)}/24")
-            router.add_address(interface, f"{plan.router_address(net, 6)}/64")
+            self.plug(router, interface, bridge_name, self.ports.carrier_mtu)
+            router.batch(f"address add {plan.router_address(net, 4)}/24 dev {interface}",
+                         f"address add {plan.router_address(net, 6)}/64 dev {interface} nodad")
 
     def build_backend(self, name):
         """A backend as its set-up recipe says: VIPs on loopback, silent in ARP, decapsulating."""
-        space, switch = self.namespaces[name], self.namespaces["switch"]
+        space = self.namespaces[name]
         # The VIP is everybody's: never answer ARP for it, never announce it.
         space.sysctl(("net.ipv4.conf.all.arp_ignore", 1), ("net.ipv4.conf.all.arp_announce", 2))
         one_arm = self.variant == plan.ONE_ARM
-        network.plug(space, "eth0", switch, "service" if one_arm else "backends")
-        space.add_address("eth0", f"{plan.backend_address(self.variant, name, 4)}/24")
-        space.add_address("eth0", f"{plan.backend_address(self.variant, name, 6)}/64")
+        self.plug(space, "eth0", "service" if one_arm else "backends", self.ports.carrier_mtu)
+        self.plug(space, "mgmt0", "management", 1500)
+        commands = [f"address add {plan.backend_address(self.variant, name, 4)}/24 dev eth0",
+                    f"address add {plan.backend_address(self.variant, name, 6)}/64 dev eth0 nodad",
+                    f"address add {plan.probe_address(name)}/24 dev mgmt0"]
         if not one_arm:
-            for family in (4, 6):
-                space.ip(f"-{family}", "route", "add", "default",
-                         "via", plan.router_address(79, family))
-        network.plug(space, "mgmt0", switch, "management", mtu=1500)
-        space.add_address("mgmt0", f"{plan.probe_address(name)}/24")
-        space.add_address("lo", f"{plan.VIP4}/32")
-        space.add_address("lo", f"{plan.VIP6}/128")
-        space.ip("tuntap", "add", "decap0", "mode", "tun")
-        space.ip("link", "set", "decap0", "mtu", "1500", "up")
-        space.sysctl(("net.ipv4.conf.decap0.rp_filter", 0))
+            commands += [f"route add default via {plan.router_address(79, family)}" for family in (4, 6)]
+        space.batch(*commands)
+        if self.ports.recipe is None:
+            space.add_address("lo", f"{plan.VIP4}/32")
+            space.add_address("lo", f"{plan.VIP6}/128")
+            space.ip("tuntap", "add", "decap0", "mode", "tun")
+            space.ip("link", "set", "decap0", "mtu", str(self.ports.mtu), "up")
+            space.sysctl(("net.ipv4.conf.decap0.rp_filter", 0))
+        else:
+            space.exec("sh", "-ec", self.ports.recipe)
         self.start_services(name)
+
+    def plug(self, space, interface, bridge, mtu):
+        """Joins a namespace to one of the switch's bridges."""
+        network.plug(space, interface, self.namespaces["switch"], bridge, mtu, self.ports.carrier_mtu)
 
     def start_services(self, backend):
         """Starts a backend's decapsulator and HTTP server and waits for both."""
@@ -219,12 +228,13 @@ class Lab:
         status = self.path(backend, "decapsulate.json")
         with contextlib.suppress(FileNotFoundError):
             os.remove(status)
-        self.spawn(f"{backend}/decapsulate", backend, sys.executable,
-                   os.path.join(HERE, "decapsulate.py"), "--status", status)
+        if self.ports.recipe is None:
+            self.spawn(f"{backend}/decapsulate", backend, sys.executable,
+                       os.path.join(HERE, "decapsulate.py"), "--status", status)
         self.spawn(f"{backend}/nginx", backend, "nginx", "-p", directory, "-c", config,
                    "-e", self.path(backend, "error.log"))
-        wait_until(lambda: os.path.exists(status), 10, f"{backend} decapsulates")
-        wait_until(lambda: os.path.exists(self.path(backend, "nginx.pid")), 10,
+        wait_until(lambda: self.ports.recipe or os.path.exists(status), 10, f"{backend} decapsulates")
+        wait_until(lambda: os.path.exists(self.path(backend, "nginx.pid")), 30,
                    f"{backend} serves HTTP")
 
     # --- processes ----------------------------------------------------------------------------
@@ -349,6 +359,7 @@ class Lab:
         try:
             for name in list(self.processes):
                 self.stop(name)
+            self.ports.unplug(self)
             for space in self.namespaces.values():
                 for pid in space_pids(space):
                     with contextlib.suppress(ProcessLookupError):
@@ -410,7 +421,7 @@ def main():
     if options.verb == "down":
         lab.down()
     elif options.verb == "config":
-        print(configuration.toml(lab.variant, lab.path("admin.sock")), end="")
+        print(configuration.toml(lab, lab.path("admin.sock")), end="")
     else:
         if options.role not in lab.namespaces:
             sys.exit(f"lab: no {options.role}; it has {', '.join(lab.namespaces)}.")

@@ -4,10 +4,22 @@ Every namespace has the lab's prefix in its name, so several labs can exist side
 interfaces live inside such namespaces: the machine's own network is never touched.
 """
 
+import contextlib
+import ctypes
+import fcntl
+import os
+import socket
+import struct
 import subprocess
 
-# Larger than a full client packet plus the largest outer header (40 bytes of IPv6).
-CARRIER_MTU = 1600
+# What a wire carries beyond a client's packet: more than the largest outer header (40 bytes of IPv6).
+OUTER_ROOM = 100
+
+CLONE_NEWNET = 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
+SIOCETHTOOL = 0x8946
+# ETHTOOL_SRXCSUM, STXCSUM, SSG, STSO, SGSO, SGRO: each with a value of one word.
+OFFLOADS = (0x15, 0x17, 0x19, 0x1F, 0x24, 0x2C)
 
 
 class CommandFailed(RuntimeError):
@@ -53,16 +65,34 @@ class Namespace:
         """Runs a command inside this namespace to its end."""
         return run("ip", "netns", "exec", self.name, *command, check=check)
 
+    def batch(self, *commands):
+        """Several commands of `ip` inside this namespace, by one process; the first failure ends it."""
+        text = "".join(f"{command}\n" for command in commands)
+        result = subprocess.run(("ip", "-n", self.name, "-batch", "-"), input=text, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if result.returncode != 0:
+            raise CommandFailed(f"ip -batch in {self.name}: {result.stdout.strip()}; it was:\n{text}")
+
+    @contextlib.contextmanager
+    def inside(self):
+        """The calling thread is in this namespace; sockets made meanwhile stay there."""
+        with inside(f"/run/netns/{self.name}"):
+            yield
+
     def sysctl(self, *settings):
         """Writes kernel settings, each a pair of dotted name and value.
 
         /proc/sys/net shows the namespace of its reader, so the writing happens inside; names of
         interfaces must not contain dots.
         """
-        script = "".join(
-            f"echo {value} > /proc/sys/{name.replace('.', '/')} && " for name, value in settings
-        )
-        self.exec("sh", "-c", script + "true")
+        with self.inside():
+            for name, value in settings:
+                path = f"/proc/sys/{name.replace('.', '/')}"
+                try:
+                    with open(path, "w", encoding="ascii") as file:
+                        file.write(f"{value}\n")
+                except OSError as error:
+                    raise CommandFailed(f"{self.name}: {path} = {value}: {error.strerror}") from error
 
     def add_address(self, interface, address):
         """Adds an address; an IPv6 one is usable at once."""
@@ -78,24 +108,52 @@ class Namespace:
         return int(self.exec("cat", f"/sys/class/net/{interface}/statistics/{name}"))
 
 
-def bridge(switch, name):
+@contextlib.contextmanager
+def inside(path):
+    """The calling thread is in the network namespace that this file stands for."""
+
+    def enter(space):
+        if LIBC.setns(space.fileno(), CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), f"setns({space.name})")
+
+    with open("/proc/thread-self/ns/net", "rb") as home:
+        with open(path, "rb") as space:
+            enter(space)
+        try:
+            yield
+        finally:
+            if LIBC.setns(home.fileno(), CLONE_NEWNET) != 0:
+                # A thread that cannot go home must not go on in the wrong network.
+                os._exit(70)
+
+
+def bridge(switch, name, mtu):
     """Makes a bridge in the `switch` namespace that forwards at once and floods multicast."""
-    switch.ip("link", "add", name, "mtu", str(CARRIER_MTU), "type", "bridge",
-              "stp_state", "0", "forward_delay", "0", "mcast_snooping", "0")
-    switch.ip("link", "set", name, "up")
+    switch.batch(f"link add name {name} mtu {mtu} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+                 f"link set dev {name} up")
 
 
-def plug(namespace, interface, switch, bridge_name, mtu=CARRIER_MTU):
-    """Joins `namespace` to a bridge by a veth pair and brings both ends up.
+def plug(namespace, interface, switch, bridge_name, mtu, carrier_mtu):
+    """Joins `namespace` to a bridge by a veth pair and brings both ends up; `mtu` is its own end's.
 
     veth leaves checksums and segmentation to hardware that does not exist; a packet picked up by
     a packet socket would carry an unfinished checksum. So both ends do without.
     """
     peer = f"{namespace.name.rsplit('-', 1)[1]}-{interface}"
     namespace.ip("link", "add", interface, "mtu", str(mtu), "type", "veth",
-                 "peer", "name", peer, "mtu", str(CARRIER_MTU), "netns", switch.name)
+                 "peer", "name", peer, "mtu", str(carrier_mtu), "netns", switch.name)
     for end, name in ((namespace, interface), (switch, peer)):
-        end.exec("ethtool", "-K", name, "tx", "off", "rx", "off", "sg", "off",
-                 "tso", "off", "gso", "off", "gro", "off")
+        without_offloads(end, name)
     switch.ip("link", "set", peer, "master", bridge_name, "up")
     namespace.ip("link", "set", interface, "up")
+
+
+def without_offloads(namespace, interface):
+    """The kernel finishes every checksum and every segment before this interface."""
+    with namespace.inside(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for command in OFFLOADS:
+            value = ctypes.create_string_buffer(struct.pack("II", command, 0))
+            request = struct.pack("16sQ16x", interface.encode(), ctypes.addressof(value))
+            # An interface may not know one of them; then there is nothing to turn off.
+            with contextlib.suppress(OSError):
+                fcntl.ioctl(control, SIOCETHTOOL, request)

@@ -20,7 +20,6 @@ from appliance import Appliance, Refused, programs  # noqa: E402, F401
 from lab import HERE, Lab, end_on_signals, wait_until  # noqa: E402, F401
 from quickstart import first_errors, requests  # noqa: E402
 
-CLONE_NEWNET = 0x40000000
 PACKET_OUTGOING = 4
 ETH_P_ALL = 3
 ETH_IPV4, ETH_ARP, ETH_IPV6 = 0x0800, 0x0806, 0x86DD
@@ -37,19 +36,8 @@ WAIT_ALL = 0x40000000  # __WALL: threads are children that waitpid hides otherwi
 def inside(lab, role):
     """This thread is in a namespace of the lab; sockets made meanwhile stay there."""
 
-    def enter(path):
-        with open(path, "rb") as space:
-            if LIBC.setns(space.fileno(), CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), f"setns({path})")
-
-    with open("/proc/thread-self/ns/net", "rb") as home:
-        enter(f"/run/netns/{lab.namespaces[role].name}")
-        try:
-            yield
-        finally:
-            if LIBC.setns(home.fileno(), CLONE_NEWNET) != 0:
-                # A thread that cannot go home must not go on in the wrong network.
-                os._exit(70)
+    with lab.namespaces[role].inside():
+        yield
 
 
 class Packet:
@@ -279,6 +267,8 @@ class LabCase(unittest.TestCase):
     """Cases that share one lab; by default with an appliance whose backends are all up."""
 
     variant = plan.ONE_ARM
+    # What makes the appliance's ports, if not the lab's own.
+    ports = None
     # As for `configuration.toml`.
     settings = {}
     # Ports of the backends' echo servers.
@@ -287,7 +277,7 @@ class LabCase(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.lab = Lab(cls.variant)
+        cls.lab = Lab(cls.variant, cls.ports() if cls.ports else None)
         cls.addClassCleanup(cls.lab.down)
         cls.lab.up()
         for backend in plan.BACKENDS if cls.echo_ports else ():
