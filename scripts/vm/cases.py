@@ -44,6 +44,14 @@ class Case:
 
 CASES = (
     Case("virtio", "virtio-net-pci: TCP over IPv4 and IPv6, on one arm and on two", 300),
+    Case("rss", "two queues and RSS: predicted queue = queue seen; the alarm without RSS", 400),
+    Case("sriov", "SR-IOV: functions of igb, VLAN and MAC by the PF, cable and PF down and up", 400),
+    Case("ipip", "IPIP in four pairs against the kernel's own tunnels, MTU 1500 and 9000", 400),
+    Case("restart", "kill -9 and clean stop: how long each kind of port is dark", 400),
+    Case("ipvs", "beside the kernel's IPVS: connections broken by each change", 300),
+    Case("refusals", "bad input: one sentence, what to run, exit code 1; scripts/setup-host", 300),
+    Case("no-iommu", "a guest without IOMMU: refused by vfio, carried by uio_pci_generic", 300,
+         has_iommu=False),
 )
 
 

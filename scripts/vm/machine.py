@@ -216,10 +216,10 @@ class Machine:
 
     # --- talking --------------------------------------------------------------------------------
 
-    def command(self, name, **arguments):
+    def command(self, execute, **arguments):
         """One command of QEMU's monitor; its answer. Events in between are left aside."""
         with self.monitor_lock:
-            self.monitor.write(json.dumps({"execute": name, "arguments": arguments}))
+            self.monitor.write(json.dumps({"execute": execute, "arguments": arguments}))
             while True:
                 line = self.monitor.read(time.monotonic() + 30)
                 if line is None:

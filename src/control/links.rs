@@ -9,7 +9,7 @@ use super::compile::Links;
 use super::conflicts::Conflicts;
 use super::events::{Draft, EventKind, Severity};
 use super::neighbours::{Neighbour, Neighbours, NextHop, PortIdentity};
-use super::ports::{Ports, WorkerRemote};
+use super::ports::{PortNews, Ports, WorkerRemote};
 use super::route::route;
 use crate::config::Config;
 use crate::id::PortId;
@@ -40,6 +40,7 @@ struct LinkedPort {
     identity: PortIdentity,
     name: String,
     link_up: bool,
+    link_changes: u64,
 }
 
 impl NeighbourLinks {
@@ -62,12 +63,15 @@ impl NeighbourLinks {
     /// Takes another configuration: what is owned, and which next hops are wanted.
     pub fn configure(&mut self, config: &Config, ports: &dyn Ports, now: Duration) {
         let ids = (0..=u8::MAX).map(PortId);
+        let link_changes: Vec<_> = self.ports.iter().map(|port| port.link_changes).collect();
         self.ports = ids
             .zip(&config.ports)
             .map(|(id, port)| LinkedPort {
                 identity: PortIdentity::new(id, port, ports.mac(id), &config.services),
                 name: port.name.clone(),
                 link_up: ports.link_up(id),
+                // Ports keep their numbers: what changes their list needs a restart.
+                link_changes: link_changes.get(id.index()).copied().unwrap_or_default(),
             })
             .collect();
         let identities = self.ports.iter().map(|port| port.identity.clone()).collect();
@@ -131,6 +135,7 @@ impl NeighbourLinks {
                 continue;
             }
             port.link_up = link_up;
+            port.link_changes += 1;
             let (severity, word) =
                 if link_up { (Severity::Info, "up") } else { (Severity::Warning, "down") };
             self.events.push(Draft::new(
@@ -182,6 +187,20 @@ impl NeighbourLinks {
     /// Every next hop.
     pub fn entries(&self) -> impl Iterator<Item = Neighbour> {
         self.neighbours.entries()
+    }
+
+    /// How often a port's link came up or went down.
+    #[must_use]
+    pub fn link_changes(&self, port: PortId) -> u64 {
+        self.ports.get(port.index()).map_or(0, |port| port.link_changes)
+    }
+
+    /// Notes what happened to a port's device.
+    pub fn hear_news(&mut self, news: &PortNews) {
+        let name = self.port_name(news.port);
+        let (subject, message) = (format!("port {name}"), format!("port {name} {}", news.text));
+        let severity = if news.is_trouble { Severity::Warning } else { Severity::Info };
+        self.events.push(Draft::new(EventKind::PortReset, severity, subject, message));
     }
 
     /// A port's name in the configuration.

@@ -362,6 +362,9 @@ impl Management {
 
     fn tick(&mut self) {
         let now = self.now();
+        for news in self.ports.tend(now) {
+            self.neighbours.hear_news(&news);
+        }
         if self.neighbours.tick(now, self.ports.as_ref(), &mut self.workers) {
             self.dirty = self.dirty.max(Dirty::Neighbours);
         }

@@ -47,7 +47,7 @@ pub use baselines::{Baselines, Since};
 pub use compile::{Compiler, Links};
 pub use digest::Digests;
 pub use management::{LogLeftOut, Management, ManagementError, ManagementParts, Stopper};
-pub use ports::{PortState, Ports, WorkerRemote};
+pub use ports::{PortNews, PortState, Ports, WorkerRemote};
 pub use pulse::{Notice, Pulse, STALL_LIMIT, Stall};
 pub use route::{Route, route};
 pub use standing::{StandingBackend, StandingPool, StandingService};

@@ -1,7 +1,9 @@
 //! What management sees of the ports and workers. The daemon implements it over DPDK, tests by hand.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
+use crate::control::protocol::reply::PortFeature;
 use crate::forward::DropReason;
 use crate::id::{PortId, WorkerId};
 use crate::packet::MacAddress;
@@ -24,6 +26,23 @@ pub trait Ports: Debug + Send {
 
     /// A port at the moment.
     fn state(&self, port: PortId) -> PortState;
+
+    /// Looks after the devices, and tells what happened to them. It does not wait, and is called every few
+    /// milliseconds.
+    fn tend(&mut self, _now: Duration) -> Vec<PortNews> {
+        Vec::new()
+    }
+}
+
+/// What happened to a port's device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortNews {
+    /// The port.
+    pub port: PortId,
+    /// Whether that is a trouble, or its end.
+    pub is_trouble: bool,
+    /// What happened, as the rest of a sentence that begins with `port NAME `.
+    pub text: String,
 }
 
 /// A port at the moment.
@@ -41,6 +60,10 @@ pub struct PortState {
     pub queues: u16,
     /// How received packets are spread over the queues, in words.
     pub spread: String,
+    /// The key by which received packets are spread, in hexadecimal; `None` if there is none.
+    pub rss_key: Option<String>,
+    /// The queue by place in the redirection table; empty if there is none.
+    pub rss_table: Vec<u16>,
     /// Frames received since start.
     pub rx_packets: u64,
     /// Their bytes.
@@ -57,6 +80,10 @@ pub struct PortState {
     pub tx_bytes: u64,
     /// Frames that the device took and did not send.
     pub tx_errors: u64,
+    /// How often its device was reset since start.
+    pub resets: u64,
+    /// What its device does, what the worker does in its place, and what is missing.
+    pub features: Vec<PortFeature>,
     /// What an operator should know about it, in a sentence.
     pub alarm: Option<String>,
 }

@@ -1,17 +1,30 @@
 //! Starting the ports, and what management sees of them.
 
+use std::time::Duration;
+
 use super::StartError;
 use crate::config::Config;
-use crate::control::{PortState, Ports};
-use crate::dpdk::{Eal, Mempool, MempoolConfig, PooledQueues, Port, PortConfig, Rss};
+use crate::control::protocol::reply::{DoneBy, PortFeature};
+use crate::control::{PortNews, PortState, Ports};
+use crate::dpdk::{
+    self, Eal, Feature, Mempool, MempoolConfig, PooledQueues, Port, PortConfig, Restart, Rss,
+    Tending,
+};
 use crate::id::PortId;
 use crate::packet::MacAddress;
 
 /// Every port, started.
 #[derive(Debug)]
 pub(super) struct StartedPorts {
-    ports: Vec<Port>,
+    ports: Vec<StartedPort>,
     pool: Mempool,
+}
+
+/// A port, and its way through resets of its device.
+#[derive(Debug)]
+struct StartedPort {
+    port: Port,
+    restart: Restart,
 }
 
 /// Starts every port of the configuration with one pair of queues a worker. The queues come by
@@ -47,14 +60,15 @@ pub(super) fn start(
             mtu: port.mtu,
             mac: port.mac,
         };
-        let (started, queues) = Port::start(eal, &wish, &pool)?;
+        let (started, pairs) = Port::start_tagged(eal, &wish, port.vlan, &pool)?;
         if let Some(alarm) = rss_alarm(&started) {
             tracing::warn!("{alarm}");
         }
+        let (restart, queues) = Restart::guard(pairs, pool);
         for (worker, pair) in by_worker.iter_mut().zip(queues) {
-            worker.push(PooledQueues::new(pair, pool));
+            worker.push(pair);
         }
-        ports.push(started);
+        ports.push(StartedPort { port: started, restart });
     }
     Ok((StartedPorts { ports, pool }, by_worker))
 }
@@ -81,9 +95,80 @@ fn rss_alarm(port: &Port) -> Option<String> {
     }
 }
 
+/// What management tells of a device, as the rest of a sentence about its port.
+fn news(tending: &Tending) -> (bool, String) {
+    match tending {
+        Tending::Reset => {
+            (true, "was reset by its device or host; it is being started anew".to_owned())
+        }
+        Tending::Running => (false, "runs again after a reset".to_owned()),
+        Tending::Failed { reason } => (
+            true,
+            format!("does not start after a reset ({reason}); it is tried again every second"),
+        ),
+        Tending::Waiting => {
+            (true, "waits to be started anew: a worker does not leave its queues alone".to_owned())
+        }
+        Tending::Removed => (
+            true,
+            "lost its device, which was taken out of the machine; put it back and restart"
+                .to_owned(),
+        ),
+    }
+}
+
+/// Two digits a byte; `None` if there are no bytes.
+fn hexadecimal(bytes: &[u8]) -> Option<String> {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    (!digits.is_empty()).then_some(digits)
+}
+
+fn told(feature: Feature) -> PortFeature {
+    PortFeature {
+        name: feature.name.to_owned(),
+        done_by: match feature.done_by {
+            dpdk::DoneBy::Device => DoneBy::Device,
+            dpdk::DoneBy::Software => DoneBy::Software,
+            dpdk::DoneBy::Missing => DoneBy::Missing,
+            dpdk::DoneBy::NotNeeded => DoneBy::NotNeeded,
+        },
+        detail: feature.detail,
+    }
+}
+
+impl StartedPort {
+    /// What an operator should know of it, the worst first.
+    fn alarm(&self) -> Option<String> {
+        let name = self.port.name();
+        if self.port.was_removed() {
+            return Some(format!("port {name} {}", news(&Tending::Removed).1));
+        }
+        if self.restart.stands_still() {
+            return Some(format!("port {name} stands still after a reset of its device"));
+        }
+        rss_alarm(&self.port)
+    }
+}
+
+impl StartedPorts {
+    fn port(&self, port: PortId) -> Option<&Port> {
+        self.ports.get(port.index()).map(|started| &started.port)
+    }
+}
+
 impl Ports for StartedPorts {
     fn mac(&self, port: PortId) -> MacAddress {
-        self.ports.get(port.index()).map_or(MacAddress::default(), Port::mac)
+        self.port(port).map_or(MacAddress::default(), Port::mac)
+    }
+
+    fn tend(&mut self, now: Duration) -> Vec<PortNews> {
+        let ids = (0..=u8::MAX).map(PortId);
+        ids.zip(&mut self.ports)
+            .filter_map(|(id, StartedPort { port, restart })| {
+                let (is_trouble, text) = news(&restart.tend(port, now)?);
+                Some(PortNews { port: id, is_trouble, text })
+            })
+            .collect()
     }
 
     fn buffers(&self) -> (u32, u32) {
@@ -92,7 +177,8 @@ impl Ports for StartedPorts {
     }
 
     fn state(&self, port: PortId) -> PortState {
-        let Some(port) = self.ports.get(port.index()) else { return PortState::default() };
+        let Some(started) = self.ports.get(port.index()) else { return PortState::default() };
+        let StartedPort { port, restart } = started;
         let stats = port.stats();
         let link = port.link();
         PortState {
@@ -102,6 +188,8 @@ impl Ports for StartedPorts {
             speed_mbps: link.speed_mbps,
             queues: port.queue_count(),
             spread: port.rss().to_string(),
+            rss_key: hexadecimal(&port.rss_layout().key),
+            rss_table: port.rss_layout().table.clone(),
             rx_packets: stats.rx_packets,
             rx_bytes: stats.rx_bytes,
             rx_missed: stats.rx_missed,
@@ -110,11 +198,13 @@ impl Ports for StartedPorts {
             tx_packets: stats.tx_packets,
             tx_bytes: stats.tx_bytes,
             tx_errors: stats.tx_errors,
-            alarm: rss_alarm(port),
+            resets: restart.resets(),
+            features: port.features().into_iter().map(told).collect(),
+            alarm: started.alarm(),
         }
     }
 
     fn link_up(&self, port: PortId) -> bool {
-        self.ports.get(port.index()).is_some_and(Port::link_up)
+        self.port(port).is_some_and(Port::link_up)
     }
 }

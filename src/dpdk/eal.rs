@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::device::Device;
 use super::log::{self, Lines};
-use super::{DpdkError, hugepages, last_error_text};
+use super::{DpdkError, hugepages, last_error_text, pci};
 
 /// What EAL is started with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +93,7 @@ fn check(config: &EalConfig) -> Result<Vec<Device>, DpdkError> {
             if !config.hugepages {
                 return Err(DpdkError::PciNeedsHugepages { device: name.clone() });
             }
-            if !Path::new("/sys/bus/pci/devices").join(name).exists() {
-                return Err(DpdkError::NoSuchPciDevice { device: name.clone() });
-            }
+            pci::check(Path::new(pci::SYSFS), name)?;
         }
         checked.push(device);
     }

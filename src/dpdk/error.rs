@@ -2,6 +2,8 @@
 
 use std::io;
 
+use crate::packet::MacAddress;
+
 /// Why a part of DPDK did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum DpdkError {
@@ -57,6 +59,56 @@ pub enum DpdkError {
     NoSuchPciDevice {
         /// The full address.
         device: String,
+    },
+
+    /// The kernel's own driver has the device.
+    #[error(
+        "PCI device {device} is still driven by the kernel ({driver}{}); run `scripts/setup-host --bind \
+         {device}` to give it to vfio-pci", .interface.as_ref().map(|name| format!(", interface {name}")).unwrap_or_default()
+    )]
+    KernelDriver {
+        /// The full address.
+        device: String,
+        /// The driver.
+        driver: String,
+        /// The kernel's interface on it.
+        interface: Option<String>,
+    },
+
+    /// No driver has the device.
+    #[error(
+        "PCI device {device} has no driver; run `scripts/setup-host --bind {device}` to give it to vfio-pci"
+    )]
+    NoDriver {
+        /// The full address.
+        device: String,
+    },
+
+    /// vfio needs an IOMMU.
+    #[error(
+        "this machine has no IOMMU, which vfio-pci needs for PCI device {device}; turn it on in the firmware \
+         and add `intel_iommu=on iommu=pt` (AMD: `iommu=pt`) to the kernel command line, or in a guest run \
+         `scripts/setup-host --driver uio_pci_generic --bind {device}`"
+    )]
+    NoIommu {
+        /// The full address.
+        device: String,
+    },
+
+    /// vfio opens a group of devices only as a whole.
+    #[error(
+        "PCI device {device} shares IOMMU group {group} with {other}, which {driver} has, and vfio takes \
+         only both; run `scripts/setup-host --bind {device} {other}`, or put the card into another slot"
+    )]
+    GroupShared {
+        /// The full address.
+        device: String,
+        /// The group.
+        group: String,
+        /// The other device.
+        other: String,
+        /// Its driver.
+        driver: String,
     },
 
     /// A real device was asked for without hugepages.
@@ -209,6 +261,38 @@ pub enum DpdkError {
     MacRefused {
         /// Name of the port.
         port: String,
+        /// The text of the error number.
+        reason: String,
+    },
+
+    /// The physical function holds a virtual one to another MAC address.
+    #[error(
+        "port `{port}` has the MAC address {mac}, but its physical function {physical} lets it use only \
+         {held}; run `ip link set {physical} vf {number} mac {mac}`, or remove `[[port]] mac`"
+    )]
+    MacHeld {
+        /// Name of the port.
+        port: String,
+        /// What was asked for.
+        mac: MacAddress,
+        /// What is allowed.
+        held: MacAddress,
+        /// Interface of the physical function.
+        physical: String,
+        /// Number of the virtual one.
+        number: u32,
+    },
+
+    /// The device filters VLANs, and does not let this one in.
+    #[error(
+        "port `{port}` does not let VLAN {vlan} in: {reason}; remove `[[port]] vlan` if the host tags its \
+         frames, or allow the VLAN there"
+    )]
+    VlanRefused {
+        /// Name of the port.
+        port: String,
+        /// What was asked for.
+        vlan: u16,
         /// The text of the error number.
         reason: String,
     },

@@ -12,25 +12,32 @@
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod capability;
 mod cycles;
 mod device;
+mod device_events;
 mod eal;
 mod error;
+mod gate;
 mod hugepages;
 mod kernel_mtu;
 mod log;
 mod mbuf;
 mod memory;
 mod mempool;
+mod pci;
 mod pooled;
 mod port;
 mod port_start;
 mod prefetch;
 mod queue;
+mod restart;
 mod ring;
 mod rss;
 mod thread;
+mod virtual_function;
 
+pub use capability::{Capabilities, DoneBy, Feature};
 pub use cycles::{Clock, cycles, tsc_hz};
 pub use eal::{Eal, EalConfig};
 pub use error::DpdkError;
@@ -42,8 +49,9 @@ pub use port::{LinkStatus, Port, PortStats};
 pub use port_start::PortConfig;
 pub use prefetch::{HardwarePrefetch, prefetch_read};
 pub use queue::{QueuePair, RxQueue, TxQueue};
+pub use restart::{Restart, Tending};
 pub use ring::connected_rings;
-pub use rss::{Rss, RssTypes};
+pub use rss::{Rss, RssLayout, RssTypes};
 pub use thread::{LcoreId, ThreadRegistration};
 
 use std::ffi::CStr;

@@ -4,7 +4,11 @@ use std::sync::atomic::Ordering;
 
 use dpdk_sys::{rte_eth_link, rte_eth_stats};
 
-use super::{DpdkError, Eal, NumaNode, QueuePair, Rss, error_text};
+use super::capability::{self, Decided};
+use super::device_events::DeviceEvents;
+use super::{
+    Capabilities, DpdkError, Eal, Feature, NumaNode, QueuePair, Rss, RssLayout, error_text,
+};
 use crate::packet::MacAddress;
 
 /// A started port. It runs until the program exits or [`Port::stop`] gets all its queues back;
@@ -21,6 +25,10 @@ pub struct Port {
     pub(super) numa: Option<NumaNode>,
     pub(super) rss: Rss,
     pub(super) is_all_multicast: bool,
+    pub(super) capabilities: Capabilities,
+    pub(super) decided: Decided,
+    pub(super) rss_layout: RssLayout,
+    pub(super) events: DeviceEvents,
 }
 
 /// The state of a port's link.
@@ -102,11 +110,35 @@ impl Port {
         self.rss
     }
 
+    /// By which key and table it spreads them; empty without RSS.
+    #[must_use]
+    pub fn rss_layout(&self) -> &RssLayout {
+        &self.rss_layout
+    }
+
     /// Whether the device said that it lets every multicast frame in. Where it did not (many
     /// virtual devices have no filter to open), neighbour solicitations may not arrive.
     #[must_use]
     pub fn is_all_multicast(&self) -> bool {
         self.is_all_multicast
+    }
+
+    /// What its device offers, as read at the start.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// What is done by the device, what by the worker, and what is missing.
+    #[must_use]
+    pub fn features(&self) -> Vec<Feature> {
+        capability::features(&self.capabilities, &self.decided)
+    }
+
+    /// Whether the device was taken out of the machine; it never comes back as this port.
+    #[must_use]
+    pub fn was_removed(&self) -> bool {
+        self.events.was_removed()
     }
 
     /// The state of its link, without waiting for the device.
@@ -146,6 +178,19 @@ impl Port {
             tx_bytes: stats.obytes,
             tx_errors: stats.oerrors,
         }
+    }
+
+    /// Stops the device and starts it with what it was configured with. Only while nobody polls a queue:
+    /// `restart` sees to that.
+    pub(super) fn restart_device(&self) -> Result<(), String> {
+        // SAFETY: the port is started, and no queue of it is being polled.
+        let status = unsafe { dpdk_sys::rte_eth_dev_stop(self.id) };
+        if status != 0 {
+            return Err(error_text(status));
+        }
+        // SAFETY: the port is configured with all its queues set up.
+        let status = unsafe { dpdk_sys::rte_eth_dev_start(self.id) };
+        if status == 0 { Ok(()) } else { Err(error_text(status)) }
     }
 
     /// Stops the port, so that its device no longer writes to memory. Who calls this holds all its

@@ -5,10 +5,13 @@ use std::sync::atomic::Ordering;
 
 use dpdk_sys::{rte_eth_conf, rte_eth_dev_info, rte_eth_rss_conf, rte_ether_addr};
 
+use super::capability::{Capabilities, Decided};
 use super::device::Device;
+use super::device_events::DeviceEvents;
 use super::mempool::{Mempool, seal_the_only_one};
 use super::{
-    DpdkError, Eal, NumaNode, Port, QueuePair, Rss, RssTypes, RxQueue, TxQueue, kernel_mtu,
+    DpdkError, Eal, NumaNode, Port, QueuePair, Rss, RssLayout, RssTypes, RxQueue, TxQueue,
+    kernel_mtu, virtual_function,
 };
 use super::{error_text, log};
 use crate::packet::MacAddress;
@@ -55,13 +58,27 @@ impl Port {
         config: &PortConfig,
         pool: &Mempool,
     ) -> Result<(Self, Vec<QueuePair>), DpdkError> {
+        Self::start_tagged(eal, config, None, pool)
+    }
+
+    /// The same for a port whose frames carry the tag of a VLAN: a device that filters VLANs lets it in.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::start`], and a device that filters VLANs but does not take this one.
+    pub fn start_tagged(
+        eal: &Eal,
+        config: &PortConfig,
+        vlan: Option<u16>,
+        pool: &Mempool,
+    ) -> Result<(Self, Vec<QueuePair>), DpdkError> {
         let device = Device::parse(&config.device)?;
         let id = find(eal, config, device.name())?;
         let bit = 1_u32 << id;
         if eal.started_ports.fetch_or(bit, Ordering::AcqRel) & bit != 0 {
             return Err(DpdkError::DeviceTaken { device: device.name().to_owned() });
         }
-        let start = Start { config, device: device.name(), id, pool: *pool };
+        let start = Start { config, vlan, device: device.name(), id, pool: *pool };
         let (result, lines) = log::captured(|| start.run(eal));
         match result {
             Ok(port) => {
@@ -108,6 +125,7 @@ fn with_detail(error: DpdkError, detail: Option<String>) -> DpdkError {
 /// A port on its way.
 struct Start<'a> {
     config: &'a PortConfig,
+    vlan: Option<u16>,
     device: &'a str,
     id: u16,
     pool: Mempool,
@@ -118,19 +136,38 @@ impl Start<'_> {
         let info = self.info()?;
         self.check(&info)?;
         let rss = self.rss(&info);
-        self.configure(eal, &info, rss)?;
+        let can = Capabilities::of(&info, max_mtu(&info));
+        let fast_free = self.configure(eal, &info, &can, rss)?;
         self.set_mac()?;
         let numa = self.numa();
-        self.set_up_queues(numa)?;
+        let descriptors = self.set_up_queues(numa)?;
         let mac = self.mac()?;
         // SAFETY: the port is configured with all its queues set up.
         self.step("starting the device", unsafe { dpdk_sys::rte_eth_dev_start(self.id) })?;
         let rss = rss.after_start(self.rss_taken());
+        self.let_vlan_in(&can)?;
+        self.check_mac(mac)?;
         // SAFETY: the port exists. Its failure is reported, not fatal: most devices without this
         // switch have no filter either.
         let all_multicast = unsafe { dpdk_sys::rte_eth_allmulticast_enable(self.id) };
+        let decided = Decided {
+            queue_count: self.config.queue_count,
+            descriptors,
+            mtu: self.config.mtu,
+            rss,
+            vlan: self.vlan,
+            fast_free,
+            is_all_multicast: all_multicast == 0,
+        };
         Ok(Port {
             id: self.id,
+            capabilities: can,
+            decided,
+            rss_layout: match rss {
+                Rss::On { .. } => RssLayout::read(self.id, can.rss_key_len, can.reta_len),
+                _ => RssLayout::default(),
+            },
+            events: DeviceEvents::watch(self.id),
             name: self.config.name.clone(),
             device: self.device.to_owned(),
             driver: driver_name(&info),
@@ -211,9 +248,17 @@ impl Start<'_> {
         (status == 0).then_some(conf.rss_hf)
     }
 
-    fn configure(&self, eal: &Eal, info: &rte_eth_dev_info, rss: Rss) -> Result<(), DpdkError> {
+    /// Returns whether sent buffers are given back in bulk.
+    fn configure(
+        &self,
+        eal: &Eal,
+        info: &rte_eth_dev_info,
+        can: &Capabilities,
+        rss: Rss,
+    ) -> Result<bool, DpdkError> {
         // All offloads of the receive side stay off: no checksum (a host may deliver unfinished
-        // ones), no coalescing, no scattering.
+        // ones), no coalescing, no scattering, no taking off of tags. A filter of VLANs is there in
+        // some devices whether it is asked for or not; asked for, it can be told what to let in.
         let mut conf = rte_eth_conf::default();
         let is_af_packet = is_af_packet(info);
         let mtu = if is_af_packet { self.config.mtu.min(max_mtu(info)) } else { self.config.mtu };
@@ -225,9 +270,12 @@ impl Start<'_> {
         }
         // The promise of this offload, that all buffers are of one pool with a count of 1, is kept
         // by `Mbuf` (one owner) and by there being one pool only.
-        let fast_free = u64::from(dpdk_sys::RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
-        if info.tx_offload_capa & fast_free != 0 && seal_the_only_one(&eal.pools) {
-            conf.txmode.offloads |= fast_free;
+        let fast_free = can.has_fast_free() && seal_the_only_one(&eal.pools);
+        if fast_free {
+            conf.txmode.offloads |= u64::from(dpdk_sys::RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE);
+        }
+        if self.vlan.is_some() && can.has_vlan_filter() {
+            conf.rxmode.offloads |= u64::from(dpdk_sys::RTE_ETH_RX_OFFLOAD_VLAN_FILTER);
         }
         let old_mtu = self.current_mtu();
         let count = self.config.queue_count;
@@ -244,7 +292,34 @@ impl Start<'_> {
                 return Err(self.mtu_refused(error_text(status)));
             }
         }
-        Ok(())
+        Ok(fast_free)
+    }
+
+    fn let_vlan_in(&self, can: &Capabilities) -> Result<(), DpdkError> {
+        let Some(vlan) = self.vlan.filter(|_| can.has_vlan_filter()) else { return Ok(()) };
+        // SAFETY: the port exists, and was configured with the filter.
+        let status = unsafe { dpdk_sys::rte_eth_dev_vlan_filter(self.id, vlan, 1) };
+        if status == 0 {
+            return Ok(());
+        }
+        let port = self.config.name.clone();
+        Err(DpdkError::VlanRefused { port, vlan, reason: error_text(status) })
+    }
+
+    /// A virtual function's driver may take a refusal for an answer and say nothing of it: the physical
+    /// function knows which address it lets through.
+    fn check_mac(&self, mac: MacAddress) -> Result<(), DpdkError> {
+        let Some(held) = virtual_function::held_mac(self.device) else { return Ok(()) };
+        if held.mac == mac || held.mac == MacAddress::default() {
+            return Ok(());
+        }
+        Err(DpdkError::MacHeld {
+            port: self.config.name.clone(),
+            mac,
+            held: held.mac,
+            physical: held.physical,
+            number: held.number,
+        })
     }
 
     fn current_mtu(&self) -> Option<u16> {
@@ -281,7 +356,8 @@ impl Start<'_> {
         u16::try_from(node).ok().map(NumaNode)
     }
 
-    fn set_up_queues(&self, numa: Option<NumaNode>) -> Result<(), DpdkError> {
+    /// Returns the descriptors of a receive and of a transmit queue.
+    fn set_up_queues(&self, numa: Option<NumaNode>) -> Result<(u16, u16), DpdkError> {
         let (mut rx_count, mut tx_count) =
             (self.config.descriptor_count, self.config.descriptor_count);
         // SAFETY: the port is configured and both counts are writable.
@@ -315,7 +391,7 @@ impl Start<'_> {
             };
             self.step("setting up a transmit queue", status)?;
         }
-        Ok(())
+        Ok((rx_count, tx_count))
     }
 
     fn step(&self, step: &'static str, status: i32) -> Result<(), DpdkError> {

@@ -35,6 +35,63 @@ impl Rss {
     }
 }
 
+/// How a device chooses a queue: the Toeplitz hash of a packet under the key, taken modulo the table's
+/// length, is a place in the table, and what is there is the queue.
+///
+/// Finding a flow's owner never depends on it (design decision 10).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RssLayout {
+    /// The hash key; empty if the device does not tell it.
+    pub key: Vec<u8>,
+    /// Queue by place; empty if the device does not tell it.
+    pub table: Vec<u16>,
+}
+
+/// The longest key of any driver, in bytes.
+const KEY_CAP: usize = 64;
+/// `RTE_ETH_RETA_GROUP_SIZE`
+const GROUP_LEN: u16 = 64;
+
+impl RssLayout {
+    /// Asks a started port, whose redirection table has `reta_len` entries.
+    pub(super) fn read(port: u16, key_len: u8, reta_len: u16) -> Self {
+        Self { key: read_key(port, key_len), table: read_table(port, reta_len) }
+    }
+}
+
+fn read_key(port: u16, len: u8) -> Vec<u8> {
+    let mut key = [0_u8; KEY_CAP];
+    if usize::from(len) > KEY_CAP {
+        return Vec::new();
+    }
+    let mut conf = dpdk_sys::rte_eth_rss_conf {
+        rss_key: key.as_mut_ptr(),
+        rss_key_len: len,
+        ..dpdk_sys::rte_eth_rss_conf::default()
+    };
+    // SAFETY: the port exists, `conf` is writable, and its key has room for more than the length says.
+    let status = unsafe { dpdk_sys::rte_eth_dev_rss_hash_conf_get(port, &raw mut conf) };
+    if status == 0 { key.iter().take(usize::from(len)).copied().collect() } else { Vec::new() }
+}
+
+fn read_table(port: u16, len: u16) -> Vec<u16> {
+    let group_count = usize::from(len.div_ceil(GROUP_LEN));
+    let mut groups = vec![dpdk_sys::rte_eth_rss_reta_entry64::default(); group_count];
+    for group in &mut groups {
+        // Every entry of it is asked for.
+        group.mask = u64::MAX;
+    }
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    // SAFETY: the port exists, and there are groups for `len` entries.
+    let status = unsafe { dpdk_sys::rte_eth_dev_rss_reta_query(port, groups.as_mut_ptr(), len) };
+    if status != 0 {
+        return Vec::new();
+    }
+    groups.iter().flat_map(|group| group.reta).take(usize::from(len)).collect()
+}
+
 /// The kinds of packet that a device spreads (`RTE_ETH_RSS_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RssTypes(pub(super) u64);

@@ -98,7 +98,7 @@ const VERBS: &[(&[&str], &str, &str, &str)] = &[
     (
         &["show", "ports"],
         "show.ports",
-        r#"{"ports":[{"name":"lan","device":"d","driver":"net_virtio","mac":"02:00:00:00:00:01","addresses":["10.0.0.2/24"],"mtu":1500,"vlan":7,"link_up":true,"speed_mbps":10000,"queues":2,"rss":"missing","rx_packets":1,"rx_bytes":2,"rx_missed":0,"rx_errors":0,"rx_no_buffer":0,"tx_packets":3,"tx_bytes":4,"tx_errors":0}],"buffers_in_use":5,"buffers":100}"#,
+        r#"{"ports":[{"name":"lan","device":"d","driver":"net_virtio","mac":"02:00:00:00:00:01","addresses":["10.0.0.2/24"],"mtu":1500,"vlan":7,"link_up":true,"speed_mbps":10000,"queues":2,"rss":"missing","rss_key":null,"rss_table":[],"rx_packets":1,"rx_bytes":2,"rx_missed":0,"rx_errors":0,"rx_no_buffer":0,"tx_packets":3,"tx_bytes":4,"tx_errors":0,"link_changes":2,"resets":1,"features":[{"name":"rss","done_by":"missing","detail":"the device cannot"}]}],"buffers_in_use":5,"buffers":100}"#,
         "packet buffers: 5 of 100 in use",
     ),
     (

@@ -4,8 +4,11 @@ import contextlib
 import glob
 import os
 import re
+import select
+import socket
 import subprocess
 import sys
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -159,3 +162,91 @@ class GuestCase(LabCase):
                 return passed
             if passed > seconds:
                 self.fail(f"no answer over IPv{family} for {passed:.1f} s: {result.stderr}")
+
+
+class Pulse(threading.Thread):
+    """Datagrams of one flow to an echo server behind the VIP, at a steady pace, and when they came back."""
+
+    PACE = 0.02
+
+    def __init__(self, lab, family, port):
+        super().__init__(daemon=True)
+        with support.inside(lab, "client"):
+            self.socket = socket.socket(support.FAMILY[family], socket.SOCK_DGRAM)
+        self.socket.connect((support.VIP[family], port))
+        self.ends = threading.Event()
+        self.sent = 0
+        self.answers = []
+
+    def run(self):
+        while not self.ends.is_set():
+            with contextlib.suppress(OSError):
+                self.socket.send(b"%d" % self.sent)
+            self.sent += 1
+            due = time.monotonic() + self.PACE
+            while (rest := due - time.monotonic()) > 0:
+                if select.select([self.socket], [], [], rest)[0]:
+                    with contextlib.suppress(OSError):
+                        self.socket.recv(2048)
+                        self.answers.append(time.monotonic())
+
+    def __enter__(self):
+        self.start()
+        self.wait_for_answer(time.monotonic(), 20)
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        self.join()
+        self.socket.close()
+
+    def wait_for_answer(self, since, seconds):
+        """Waits for an answer that came after `since`; how long after."""
+        return wait_until(lambda: next((at for at in self.answers[-200:] if at > since), None), seconds,
+                          "a datagram comes back") - since
+
+    def dark(self, since):
+        """The longest time without an answer after `since`, in seconds, and none before its start."""
+        times = [since, *(at for at in self.answers if at > since)]
+        return max((after - before for before, after in zip(times, times[1:])), default=0.0)
+
+
+WIRE_VLANS = (100, 200)
+FUNCTION_MACS = ("02:4c:4f:00:01:00", "02:4c:4f:00:01:01")
+
+
+def physical_function():
+    """The interface of the physical function, its driver loaded."""
+    command("modprobe", "igb")
+    return interface(nics.IGB)
+
+
+def functions(*vlans):
+    """Two virtual functions with MAC addresses of the PF's choice and these VLANs (0: none); the PF's
+    interface and the functions' PCI addresses."""
+    physical = physical_function()
+    code, said = setup_host("--functions", f"{physical}=2")
+    if code != 0:
+        raise RuntimeError(f"setup-host failed:\n{said}")
+    addresses = []
+    for number, (mac, vlan) in enumerate(zip(FUNCTION_MACS, vlans)):
+        command("ip", "link", "set", physical, "vf", str(number), "mac", mac)
+        command("ip", "link", "set", physical, "vf", str(number), "vlan", str(vlan))
+        link = f"/sys/class/net/{physical}/device/virtfn{number}"
+        addresses.append(os.path.basename(os.readlink(link)))
+    # Longer frames than the standard's: the functions carry what the physical one lets through.
+    command("ip", "link", "set", physical, "mtu", "9000", "up")
+    return physical, addresses
+
+
+def sriov_two_arms(**settings):
+    """A virtual function toward clients, one toward backends, told apart by VLANs that the PF sets."""
+    _, addresses = functions(*WIRE_VLANS)
+    peer = interface(nics.SRIOV_PEER)
+    return NicPorts([(address, peer, vlan) for address, vlan in zip(addresses, WIRE_VLANS)], **settings)
+
+
+def sriov_one_arm(**settings):
+    """One virtual function; the appliance tags its frames itself."""
+    _, addresses = functions(0, 0)
+    return NicPorts([(addresses[0], interface(nics.SRIOV_PEER), WIRE_VLANS[0])], **settings)

@@ -8,7 +8,7 @@
 use super::time::milliseconds;
 use crate::cli::color;
 use crate::cli::table::{Table, count};
-use crate::control::protocol::reply::{NeighboursReply, PortsReply};
+use crate::control::protocol::reply::{DoneBy, NeighboursReply, PortDetail, PortsReply};
 
 /// `lodectl show ports`
 #[must_use]
@@ -32,6 +32,7 @@ pub fn ports(reply: &PortsReply) -> String {
         let vlan = port.vlan.map_or(String::new(), |vlan| format!(", VLAN {vlan}"));
         table.note(&format!("{}{vlan}, {}", port.mac, port.addresses.join(" ")));
         table.note(&format!("RSS {}; driver {}; device {}", port.rss, port.driver, port.device));
+        table.note(&format!("link changes: {}; device resets: {}", port.link_changes, port.resets));
         table.note(&format!(
             "bytes: {} in, {} out; errors: {} in, {} without a buffer, {} out",
             count(port.rx_bytes),
@@ -40,12 +41,36 @@ pub fn ports(reply: &PortsReply) -> String {
             port.rx_no_buffer,
             port.tx_errors
         ));
+        for (word, done_by) in [
+            ("device", DoneBy::Device),
+            ("software", DoneBy::Software),
+            ("missing", DoneBy::Missing),
+        ] {
+            for line in functions(port, word, done_by) {
+                table.note(&line);
+            }
+        }
     }
     let mut text = table.render();
     if reply.buffers > 0 {
         text += &format!("packet buffers: {} of {} in use\n", reply.buffers_in_use, reply.buffers);
     }
     text
+}
+
+/// Lines of at most 76 columns with the functions that have one kind of doer.
+fn functions(port: &PortDetail, word: &str, done_by: DoneBy) -> Vec<String> {
+    const WIDTH: usize = 76;
+    let mut lines: Vec<String> = Vec::new();
+    for feature in port.features.iter().filter(|feature| feature.done_by == done_by) {
+        let text = format!("{} ({})", feature.name, feature.detail);
+        match lines.last_mut() {
+            Some(line) if line.len() + 2 + text.len() <= WIDTH => *line += &format!(", {text}"),
+            Some(_) => lines.push(format!("  {text}")),
+            None => lines.push(format!("{word}: {text}")),
+        }
+    }
+    lines
 }
 
 /// `lodectl show neighbours`

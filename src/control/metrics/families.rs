@@ -388,6 +388,18 @@ pub const FAMILIES: &[Family] = &[
         "Packet buffers that something holds: queues, workers, packets on their way.",
     ),
     counter(
+        "lodestone_port_link_changes_total",
+        PORT,
+        Samples::Port(|port| port.link_changes.into()),
+        "Times that the port's link came up or went down.",
+    ),
+    counter(
+        "lodestone_port_resets_total",
+        PORT,
+        Samples::Port(|port| port.state.resets.into()),
+        "Times that the port's device was reset, and started anew.",
+    ),
+    counter(
         "lodestone_service_packets_total",
         SERVICE,
         Samples::Service(|service| service.totals.packets.into()),

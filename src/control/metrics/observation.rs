@@ -91,6 +91,8 @@ pub struct PortObservation {
     pub name: String,
     /// How it is, and what it has counted.
     pub state: PortState,
+    /// How often its link came up or went down.
+    pub link_changes: u64,
 }
 
 /// One service.

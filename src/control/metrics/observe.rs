@@ -47,7 +47,11 @@ impl Management {
             workers: self.observe_workers(),
             ports: self
                 .port_states()
-                .map(|(_, port, state)| PortObservation { name: port.name.clone(), state })
+                .map(|(id, port, state)| PortObservation {
+                    name: port.name.clone(),
+                    state,
+                    link_changes: self.neighbours.link_changes(id),
+                })
                 .collect(),
             services: self.observe_services(),
             pools: config

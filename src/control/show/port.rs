@@ -19,6 +19,8 @@ impl Management {
             speed_mbps: state.speed_mbps,
             queues: state.queues,
             rss: state.spread,
+            rss_key: state.rss_key,
+            rss_table: state.rss_table,
             rx_packets: state.rx_packets,
             rx_bytes: state.rx_bytes,
             rx_missed: state.rx_missed,
@@ -27,6 +29,9 @@ impl Management {
             tx_packets: state.tx_packets,
             tx_bytes: state.tx_bytes,
             tx_errors: state.tx_errors,
+            link_changes: self.neighbours.link_changes(id),
+            resets: state.resets,
+            features: state.features,
         });
         let ports = ports.collect();
         let (buffers_in_use, buffers) = self.ports.buffers();

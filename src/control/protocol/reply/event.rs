@@ -116,6 +116,8 @@ pub enum EventKind {
     HealthChanged,
     /// A port's link came up or went down.
     LinkChanged,
+    /// A port's device was reset, runs again, or does not.
+    PortReset,
     /// A worker did not adopt the newest tables in time.
     WorkerLagging,
     /// A worker that lagged runs the newest tables.
@@ -130,7 +132,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Started,
         Self::Stopping,
         Self::ManagementRestarted,
@@ -139,6 +141,7 @@ impl EventKind {
         Self::AdminChanged,
         Self::HealthChanged,
         Self::LinkChanged,
+        Self::PortReset,
         Self::WorkerLagging,
         Self::WorkerCurrent,
         Self::AddressConflict,
@@ -167,6 +170,7 @@ impl EventKind {
             Self::AdminChanged => "admin-changed",
             Self::HealthChanged => "health-changed",
             Self::LinkChanged => "link-changed",
+            Self::PortReset => "port-reset",
             Self::WorkerLagging => "worker-lagging",
             Self::WorkerCurrent => "worker-current",
             Self::AddressConflict => "address-conflict",

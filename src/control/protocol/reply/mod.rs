@@ -27,7 +27,7 @@ pub use explain::{
     VipMatch,
 };
 pub use health::{BackendHealth, HealthReply, ProbeResult};
-pub use port::{NeighbourEntry, NeighboursReply, PortDetail, PortsReply};
+pub use port::{DoneBy, NeighbourEntry, NeighboursReply, PortDetail, PortFeature, PortsReply};
 pub use service::{
     PoolDetail, PoolState, PoolsReply, ServiceState, ServiceTraffic, ServicesReply, VipState,
 };

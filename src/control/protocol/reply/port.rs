@@ -42,6 +42,10 @@ pub struct PortDetail {
     /// How received packets are spread over the queues: `not needed`, `on (…)`,
     /// `by the kernel`, `missing`, `not taken`.
     pub rss: String,
+    /// The hash key of RSS in hexadecimal; absent without RSS, or if the device does not tell it.
+    pub rss_key: Option<String>,
+    /// The redirection table of RSS: the queue by place; empty without RSS.
+    pub rss_table: Vec<u16>,
     /// Frames received.
     pub rx_packets: u64,
     /// Their bytes.
@@ -58,6 +62,37 @@ pub struct PortDetail {
     pub tx_bytes: u64,
     /// Frames that the device took and did not send.
     pub tx_errors: u64,
+    /// How often its link went up or down since start.
+    pub link_changes: u64,
+    /// How often its device was reset since start.
+    pub resets: u64,
+    /// What the device does, what the worker does in its place, and what is missing.
+    pub features: Vec<PortFeature>,
+}
+
+/// One function of a port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PortFeature {
+    /// What it is, as in `rss`, `vlan-filter`, `receive-checksum`.
+    pub name: String,
+    /// Who does it.
+    pub done_by: DoneBy,
+    /// Numbers and reasons, for people.
+    pub detail: String,
+}
+
+/// Who does something that a port needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DoneBy {
+    /// The device.
+    Device,
+    /// The worker.
+    Software,
+    /// Nobody: the port works otherwise than it could.
+    Missing,
+    /// It is not needed as the port is configured.
+    NotNeeded,
 }
 
 /// Every next hop.
