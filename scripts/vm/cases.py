@@ -49,6 +49,7 @@ CASES = (
     Case("ipip", "IPIP in four pairs against the kernel's own tunnels, MTU 1500 and 9000", 400),
     Case("restart", "kill -9 and clean stop: how long each kind of port is dark", 400),
     Case("ipvs", "beside the kernel's IPVS: connections broken by each change", 300),
+    Case("conf", "conf/virtio.toml and conf/sriov.toml, prepared by scripts/setup-host", 300),
     Case("refusals", "bad input: one sentence, what to run, exit code 1; scripts/setup-host", 300),
     Case("no-iommu", "a guest without IOMMU: refused by vfio, carried by uio_pci_generic", 300,
          has_iommu=False),

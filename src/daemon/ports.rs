@@ -66,7 +66,7 @@ pub(super) fn start(
         }
         let (restart, queues) = Restart::guard(pairs, pool);
         for (worker, pair) in by_worker.iter_mut().zip(queues) {
-            worker.push(pair);
+            worker.push(pair.tagged(port.vlan.is_some()));
         }
         ports.push(StartedPort { port: started, restart });
     }
@@ -119,7 +119,9 @@ fn news(tending: &Tending) -> (bool, String) {
 
 /// Two digits a byte; `None` if there are no bytes.
 fn hexadecimal(bytes: &[u8]) -> Option<String> {
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digit = |value: u8| char::from_digit(value.into(), 16).unwrap_or_default();
+    let digits: String =
+        bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect();
     (!digits.is_empty()).then_some(digits)
 }
 

@@ -14,6 +14,13 @@ use crate::packet::PacketBuf;
 /// The most packets that are received, handled or sent at once.
 pub const BURST: usize = 32;
 
+/// `RTE_MBUF_F_RX_VLAN_STRIPPED`: the tag is in `vlan_tci` and no longer in the frame.
+const STRIPPED: u64 = dpdk_sys::RTE_MBUF_F_RX_VLAN_STRIPPED as u64;
+/// IEEE 802.1Q: type and tag, after the two addresses.
+const TPID: [u8; 2] = [0x81, 0x00];
+const TAG_LEN: usize = 4;
+const ADDRESSES_LEN: usize = 12;
+
 /// Packets on their way through a worker.
 pub type Burst = ArrayVec<Mbuf, BURST>;
 
@@ -104,6 +111,30 @@ impl Mbuf {
             }
             None => false,
         }
+    }
+
+    /// Puts the 802.1Q tag back that the device took off, so that the frame is as it was on the wire. A
+    /// virtual function's device may do that unasked: its physical function decides.
+    #[inline]
+    pub(super) fn restore_tag(&mut self) {
+        if self.header().ol_flags & STRIPPED != 0 {
+            self.insert_tag();
+        }
+    }
+
+    #[cold]
+    fn insert_tag(&mut self) {
+        let tag = self.header().vlan_tci.to_be_bytes();
+        // Of the frame only the two addresses move. Without headroom it stays untagged, and the pipeline
+        // counts it as a frame of another VLAN.
+        if let Some(bytes) = self.replace_front(0, TAG_LEN)
+            && bytes.len() >= ADDRESSES_LEN + TAG_LEN
+        {
+            bytes.copy_within(TAG_LEN..TAG_LEN + ADDRESSES_LEN, 0);
+            let place = bytes.iter_mut().skip(ADDRESSES_LEN);
+            place.zip(TPID.into_iter().chain(tag)).for_each(|(byte, value)| *byte = value);
+        }
+        self.header_mut().ol_flags &= !STRIPPED;
     }
 
     #[inline]

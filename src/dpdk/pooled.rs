@@ -12,18 +12,26 @@ pub struct PooledQueues {
     pool: Mempool,
     /// Closed while management starts the device anew.
     passage: Option<Passage>,
+    /// Whether frames carry an 802.1Q tag.
+    is_tagged: bool,
 }
 
 impl PooledQueues {
     /// A pair of queues; frames that management sends are allocated from `pool`.
     #[must_use]
     pub fn new((rx, tx): QueuePair, pool: Mempool) -> Self {
-        Self { rx, tx, pool, passage: None }
+        Self { rx, tx, pool, passage: None, is_tagged: false }
     }
 
     /// The same behind a gate of management's.
     pub(super) fn behind(self, passage: Passage) -> Self {
         Self { passage: Some(passage), ..self }
+    }
+
+    /// The same on a port whose frames carry an 802.1Q tag: a tag that the device took off is put back.
+    #[must_use]
+    pub fn tagged(self, is_tagged: bool) -> Self {
+        Self { is_tagged, ..self }
     }
 
     #[inline]
@@ -37,7 +45,14 @@ impl Queues for PooledQueues {
 
     #[inline]
     fn receive(&mut self, burst: &mut Burst) -> usize {
-        if self.may_pass() { self.rx.rx_burst(burst) } else { 0 }
+        if !self.may_pass() {
+            return 0;
+        }
+        let count = self.rx.rx_burst(burst);
+        if self.is_tagged {
+            burst.iter_mut().for_each(Mbuf::restore_tag);
+        }
+        count
     }
 
     #[inline]

@@ -29,6 +29,7 @@ pub struct Port {
     pub(super) decided: Decided,
     pub(super) rss_layout: RssLayout,
     pub(super) events: DeviceEvents,
+    pub(super) is_virtual_function: bool,
 }
 
 /// The state of a port's link.

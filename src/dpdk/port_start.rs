@@ -168,6 +168,7 @@ impl Start<'_> {
                 _ => RssLayout::default(),
             },
             events: DeviceEvents::watch(self.id),
+            is_virtual_function: is_virtual_function(&driver_name(&info)),
             name: self.config.name.clone(),
             device: self.device.to_owned(),
             driver: driver_name(&info),
@@ -424,6 +425,11 @@ fn is_af_packet(info: &rte_eth_dev_info) -> bool {
     driver_name(info) == "net_af_packet"
 }
 
+/// Whether a driver is one of virtual functions: their names end so, but for Intel's adaptive one.
+fn is_virtual_function(driver: &str) -> bool {
+    driver.ends_with("vf") || driver == "net_iavf"
+}
+
 /// The largest MTU of a device. Some say only how long a frame may be, and 65535 for the MTU.
 fn max_mtu(info: &rte_eth_dev_info) -> u16 {
     /// Ethernet header and check sequence, as DPDK counts them for such devices.
@@ -445,6 +451,16 @@ fn driver_name(info: &rte_eth_dev_info) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drivers_of_virtual_functions_are_known_by_name() {
+        for driver in ["net_e1000_igb_vf", "net_ixgbe_vf", "net_iavf"] {
+            assert!(is_virtual_function(driver), "{driver}");
+        }
+        for driver in ["net_e1000_igb", "net_virtio", "net_af_packet"] {
+            assert!(!is_virtual_function(driver), "{driver}");
+        }
+    }
 
     #[test]
     fn sockets_of_a_fanout_that_nobody_polls_are_found() {

@@ -15,6 +15,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// After a failed start the device is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// How often the link of a virtual function is looked at, and the least time between two restarts for it.
+const LINK_INTERVAL: Duration = Duration::from_millis(100);
+const RESTART_INTERVAL: Duration = Duration::from_secs(1);
+
 /// What came of looking after a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tending {
@@ -38,8 +42,21 @@ pub enum Tending {
 pub struct Restart {
     gates: Vec<Gate>,
     phase: Phase,
+    link: Link,
     resets: u64,
     removal_told: bool,
+}
+
+/// The link of a virtual function. When its physical function goes down and up, the function loses what it
+/// was told (its multicast groups, its VLANs, its queues), and not every driver reports that; but its link
+/// is always lost.
+#[derive(Debug, Default)]
+struct Link {
+    look_at: Duration,
+    restart_from: Duration,
+    /// Whether it was up since the device last started: before that a loss is no news.
+    has_been_up: bool,
+    was_lost: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -53,6 +70,9 @@ enum Phase {
 trait Device {
     fn take_reset(&self) -> bool;
     fn was_removed(&self) -> bool;
+    /// Whether it is a virtual function.
+    fn is_virtual_function(&self) -> bool;
+    fn has_link(&self) -> bool;
     /// Called only while nobody uses the queues.
     fn start_anew(&self) -> Result<(), String>;
 }
@@ -64,6 +84,14 @@ impl Device for Port {
 
     fn was_removed(&self) -> bool {
         Port::was_removed(self)
+    }
+
+    fn is_virtual_function(&self) -> bool {
+        self.is_virtual_function
+    }
+
+    fn has_link(&self) -> bool {
+        self.link_up()
     }
 
     fn start_anew(&self) -> Result<(), String> {
@@ -86,7 +114,8 @@ impl Restart {
     }
 
     fn new(gates: Vec<Gate>) -> Self {
-        Self { gates, phase: Phase::Running, resets: 0, removal_told: false }
+        let link = Link::default();
+        Self { gates, phase: Phase::Running, link, resets: 0, removal_told: false }
     }
 
     /// How often the device was reset.
@@ -113,8 +142,10 @@ impl Restart {
             self.close();
             return is_news.then_some(Tending::Removed);
         }
+        let needs_restart = self.phase == Phase::Running
+            && (device.take_reset() || self.link_came_back(device, now));
         match self.phase {
-            Phase::Running if device.take_reset() => {
+            Phase::Running if needs_restart => {
                 self.resets += 1;
                 self.close();
                 self.phase = Phase::Closing { since: now, told: false };
@@ -135,6 +166,22 @@ impl Restart {
         }
     }
 
+    /// Whether a virtual function's link is up after it was lost.
+    fn link_came_back(&mut self, device: &impl Device, now: Duration) -> bool {
+        let link = &mut self.link;
+        if now < link.look_at || !device.is_virtual_function() {
+            return false;
+        }
+        link.look_at = now + LINK_INTERVAL;
+        if device.has_link() {
+            link.has_been_up = true;
+        } else {
+            link.was_lost |= link.has_been_up;
+            return false;
+        }
+        link.was_lost && now >= link.restart_from
+    }
+
     fn close(&self) {
         self.gates.iter().for_each(Gate::close);
     }
@@ -142,6 +189,7 @@ impl Restart {
     fn start_anew(&mut self, device: &impl Device, now: Duration) -> Tending {
         // What was reported by now is dealt with by this; what comes later is another reset.
         let _ = device.take_reset();
+        self.link = Link { restart_from: now + RESTART_INTERVAL, ..Link::default() };
         match device.start_anew() {
             Ok(()) => {
                 self.gates.iter().for_each(Gate::open);
@@ -168,6 +216,8 @@ mod tests {
         was_reset: Cell<bool>,
         was_removed: Cell<bool>,
         refuses: Cell<bool>,
+        is_virtual_function: bool,
+        has_link: Cell<bool>,
         starts: Cell<u32>,
     }
 
@@ -178,6 +228,14 @@ mod tests {
 
         fn was_removed(&self) -> bool {
             self.was_removed.get()
+        }
+
+        fn is_virtual_function(&self) -> bool {
+            self.is_virtual_function
+        }
+
+        fn has_link(&self) -> bool {
+            self.has_link.get()
         }
 
         fn start_anew(&self) -> Result<(), String> {
@@ -242,6 +300,54 @@ mod tests {
         device.refuses.set(false);
         assert_eq!(restart.step(&device, at(2_010)), Some(Tending::Running));
         assert!(workers[0].may_pass());
+    }
+
+    /// Looks every 100 ms; whether that began a restart.
+    fn look(restart: &mut Restart, device: &TestDevice, from: u64, to: u64) -> bool {
+        (from..to)
+            .step_by(100)
+            .filter_map(|now| restart.step(device, at(now)))
+            .any(|told| told == Tending::Reset)
+    }
+
+    #[test]
+    fn a_virtual_function_starts_anew_when_its_link_comes_back() {
+        let device = TestDevice { is_virtual_function: true, ..TestDevice::default() };
+        let (mut restart, workers) = restart(1);
+        assert!(!look(&mut restart, &device, 0, 2_000), "it had no link yet");
+        device.has_link.set(true);
+        assert!(!look(&mut restart, &device, 2_000, 4_000), "its first link");
+        device.has_link.set(false);
+        assert!(!look(&mut restart, &device, 4_000, 5_000));
+        device.has_link.set(true);
+        assert!(look(&mut restart, &device, 5_000, 5_100));
+        workers[0].may_pass();
+        // The restart itself takes the link for a while: that is no reason for another.
+        device.has_link.set(false);
+        assert!(!look(&mut restart, &device, 5_200, 5_400));
+        device.has_link.set(true);
+        assert!(!look(&mut restart, &device, 5_400, 9_000));
+        assert_eq!(device.starts.get(), 1);
+        // A loss soon after a restart is not forgotten, only put off.
+        device.was_reset.set(true);
+        assert!(look(&mut restart, &device, 9_000, 9_100));
+        workers[0].may_pass();
+        look(&mut restart, &device, 9_100, 9_300);
+        device.has_link.set(false);
+        look(&mut restart, &device, 9_300, 9_500);
+        device.has_link.set(true);
+        assert!(!look(&mut restart, &device, 9_500, 10_000));
+        assert!(look(&mut restart, &device, 10_000, 10_300));
+    }
+
+    #[test]
+    fn other_devices_keep_what_they_were_told_without_a_link() {
+        let device = TestDevice::default();
+        let (mut restart, _workers) = restart(1);
+        for (from, has_link) in [(0, true), (1_000, false), (2_000, true)] {
+            device.has_link.set(has_link);
+            assert!(!look(&mut restart, &device, from, from + 1_000));
+        }
     }
 
     #[test]

@@ -12,9 +12,9 @@ use std::path::Path;
 use super::pci;
 use crate::packet::MacAddress;
 
-/// `RTEXT_FILTER_VF` of linux/rtnetlink.h.
+/// `RTEXT_FILTER_VF` of `linux/rtnetlink.h`.
 const WITH_FUNCTIONS: u32 = 1;
-/// `IFLA_EXT_MASK`, `IFLA_VFINFO_LIST`, `IFLA_VF_INFO` and `IFLA_VF_MAC` of linux/if_link.h.
+/// `IFLA_EXT_MASK`, `IFLA_VFINFO_LIST`, `IFLA_VF_INFO` and `IFLA_VF_MAC` of `linux/if_link.h`.
 const EXT_MASK: u16 = 29;
 const FUNCTION_LIST: u16 = 22;
 const FUNCTION: u16 = 1;
@@ -116,16 +116,13 @@ fn mac_of(reply: &[u8], number: u32) -> Option<MacAddress> {
     let is_link = reply.get(4..6)? == libc::RTM_NEWLINK.to_ne_bytes();
     let attributes = reply.get(MESSAGE_HEADER_LEN + LINK_HEADER_LEN..).filter(|_| is_link)?;
     let list = Attributes(attributes).find(|(kind, _)| *kind == FUNCTION_LIST)?.1;
-    Attributes(list)
-        .filter(|(kind, _)| *kind == FUNCTION)
-        .filter_map(|(_, function)| {
-            // struct ifla_vf_mac: the number, then 32 bytes for an address.
-            let value = Attributes(function).find(|(kind, _)| *kind == FUNCTION_MAC)?.1;
-            let (told, mac) = value.split_first_chunk()?;
-            (u32::from_ne_bytes(*told) == number).then(|| mac.first_chunk().copied())?
-        })
-        .next()
-        .map(MacAddress)
+    let mac = Attributes(list).filter(|(kind, _)| *kind == FUNCTION).find_map(|(_, function)| {
+        // struct ifla_vf_mac: the number, then 32 bytes for an address.
+        let value = Attributes(function).find(|(kind, _)| *kind == FUNCTION_MAC)?.1;
+        let (told, mac) = value.split_first_chunk()?;
+        (u32::from_ne_bytes(*told) == number).then(|| mac.first_chunk().copied())?
+    });
+    mac.map(MacAddress)
 }
 
 /// Walks attributes: (type without flags, value). Ends at the first that is cut short.

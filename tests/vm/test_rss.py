@@ -96,8 +96,9 @@ class Spread(GuestCase):
 
     def flows(self):
         """Flows that each worker tracks, of both families."""
-        return [sum(shard["live"] for shard in worker["shards"])
-                for worker in self.appliance.show("show", "conntrack")["workers"]]
+        shards = self.appliance.show("show", "conntrack")["shards"]
+        return [sum(shard["entries"] for shard in shards if shard["worker"] == number)
+                for number in range(len(WORKERS))]
 
     def test_predicted_queue_is_the_queue_seen(self):
         row = self.port_row()
