@@ -62,7 +62,9 @@ class Ipvs:
         self.case.lab.namespaces["director"] = self.space
         self.case.lab.plug(self.space, "eth0", "service", self.case.lab.ports.carrier_mtu)
         self.space.batch(f"address add {DIRECTOR4}/24 dev eth0", f"address add {plan.VIP4}/32 dev eth0")
-        self.ipvsadm("-A", "-t", self.service, "-s", "mh", "-b", "mh-port")
+        self.ipvsadm("-A", "-t", self.service, "-s", "mh",
+                     # Without the second, connections of a drained backend's slots are refused.
+                     "-b", "mh-port,mh-fallback")
         self.add(backends)
 
     def ipvsadm(self, *words):
