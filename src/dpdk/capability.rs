@@ -126,9 +126,12 @@ pub(super) fn features(can: &Capabilities, is: &Decided) -> Vec<Feature> {
     let spread = match is.rss {
         Rss::NotNeeded => DoneBy::NotNeeded,
         Rss::On { .. } => DoneBy::Device,
+        Rss::ByKernel => DoneBy::Software,
         Rss::Missing | Rss::NotTaken => DoneBy::Missing,
     };
-    let rss_detail = if can.rss_types == RssTypes::default() {
+    let rss_detail = if is.rss == Rss::ByKernel {
+        "the kernel spreads flows over its sockets".to_owned()
+    } else if can.rss_types == RssTypes::default() {
         "the device cannot".to_owned()
     } else {
         format!("{}; key {} bytes, table {}", can.rss_types, can.rss_key_len, can.reta_len)

@@ -36,7 +36,13 @@ fn observation() -> Observation {
     };
     let port = |name: &str| PortObservation {
         name: name.to_owned(),
-        state: PortState { link_up: true, rx_packets: 1, rx_missed: 3, resets: 1, ..PortState::default() },
+        state: PortState {
+            link_up: true,
+            rx_packets: 1,
+            rx_missed: 3,
+            resets: 1,
+            ..PortState::default()
+        },
         link_changes: 2,
     };
     let pool = |name: &str| PoolObservation {

@@ -146,7 +146,7 @@ fn a_service_without_backends_and_one_in_its_last_resort_are_told_apart() {
 #[test]
 fn what_nobody_had_the_time_to_probe_is_no_alarm() {
     let mut world = World::new();
-    world.management.probes_due = Duration::from_secs(3_600);
+    world.management.probes_due = Duration::from_hours(1);
     assert!(world.management.alarms().is_empty());
     for (name, health) in [("b1", crate::steer::Health::Down), ("b2", crate::steer::Health::Down)] {
         let key = world.management.state.find("web", name).unwrap();
