@@ -265,6 +265,16 @@ const CASES: &[Case] = &[
     ("port_up", |w| w.set_port(|port| port.link_up = false), &["{port=\"lan\"} 0"]),
     ("port_rss", |w| w.set_port(|port| port.rss = true), &["{port=\"lan\"} 1"]),
     (
+        "port_link_changes_total",
+        |w| {
+            w.set_port(|port| port.link_up = false);
+            let Management { neighbours, ports, workers, .. } = &mut w.management;
+            neighbours.tick(Duration::ZERO, ports.as_ref(), workers);
+        },
+        &["{port=\"lan\"} 1"],
+    ),
+    ("port_resets_total", |w| w.set_port(|port| port.resets = 2), &["{port=\"lan\"} 2"]),
+    (
         "port_receive_packets_total",
         |w| w.set_port(|port| port.rx_packets = 8),
         &["{port=\"lan\"} 8"],
